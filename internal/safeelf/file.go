@@ -13,6 +13,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxSection bounds the bytes that Data returns for one section, and so what
@@ -41,6 +44,9 @@ type File struct {
 	size   int64
 	closer io.Closer
 	raw    *elf.File
+
+	mapOnce sync.Once
+	mapped  []byte // the whole file; nil until View needs it
 }
 
 // Section is one section header. Offset and FileSize are the bytes in the
@@ -52,7 +58,8 @@ type Section struct {
 
 // Open opens the ELF file at path. The caller must Close it.
 func Open(path string) (*File, error) {
-	file, err := os.Open(path)
+	// Opening a FIFO in the place of a binary must not block.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +110,16 @@ func New(reader io.ReaderAt, size int64) (file *File, err error) {
 	return file, nil
 }
 
-// Close releases the file when Open opened it.
+// Close releases what View mapped, and the file when Open opened it.
 func (f *File) Close() error {
+	f.mapOnce.Do(func() {})
+	if f.mapped != nil {
+		mapped := f.mapped
+		f.mapped = nil
+		if err := unix.Munmap(mapped); err != nil {
+			return fmt.Errorf("unmap file: %w", err)
+		}
+	}
 	if f.closer == nil {
 		return nil
 	}
@@ -308,6 +323,25 @@ func (f *File) DebugLink() (name string, crc uint32, ok bool) {
 		return "", 0, false
 	}
 	return string(data[:end]), f.ByteOrder.Uint32(data[crcAt:]), true
+}
+
+// AltLink returns the path and the build ID in hexadecimal of the
+// supplementary debug file that .gnu_debugaltlink names (DWARF deduplicated by
+// dwz); ok is false where there is none.
+func (f *File) AltLink() (path, buildID string, ok bool) {
+	section := f.Section(".gnu_debugaltlink")
+	if section == nil || section.FileSize > 4096 {
+		return "", "", false
+	}
+	data, err := f.Data(section)
+	if err != nil {
+		return "", "", false
+	}
+	end := bytes.IndexByte(data, 0)
+	if end <= 0 || end+1 == len(data) {
+		return "", "", false
+	}
+	return string(data[:end]), hex.EncodeToString(data[end+1:]), true
 }
 
 // Raw gives the underlying debug/elf file to parsers of that package's
