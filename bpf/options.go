@@ -1,0 +1,49 @@
+// Package bpf samples all CPUs from inside the kernel and unwinds user stacks
+// there. It is the sole owner of what the kernel programs and user space share.
+//
+// Needs kernel 6.1 with BTF.
+package bpf
+
+// Event is what makes a CPU take a sample.
+type Event uint8
+
+const (
+	// CPUClock samples by a timer of the CPU. It works in every machine.
+	CPUClock Event = iota
+	// Cycles samples by the cycle counter, which sees code that runs with
+	// interrupts disabled. It needs a PMU, which most virtual machines lack.
+	Cycles
+)
+
+func (e Event) String() string {
+	if e == Cycles {
+		return "cycles"
+	}
+	return "cpu-clock"
+}
+
+// Limits and defaults of Options.
+const (
+	DefaultFrequency = 99
+	MaxFrequency     = 10_000
+	DefaultRows      = 4 << 20
+	DefaultPages     = 64 << 10
+	DefaultRingBytes = 8 << 20
+	// MaxUserFrames is where the unwinding of a stack ends.
+	MaxUserFrames = 1024
+)
+
+// Options tells Load how to sample. The zero value is useful.
+type Options struct {
+	Event     Event
+	Frequency int // Hz per CPU; 0 is DefaultFrequency
+	// MaxRows is the room for rows of unwind tables, 4 bytes each; 0 is
+	// DefaultRows, other values are rounded up to 262,144.
+	MaxRows int
+	// RingBytes is the size of the ring buffer; 0 is DefaultRingBytes, other
+	// values are rounded up to a power of two.
+	RingBytes int
+	// Measure keeps the time that the program takes in Counters.Nanoseconds,
+	// at the price of two clock readings a sample.
+	Measure bool
+}
