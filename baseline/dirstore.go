@@ -31,29 +31,41 @@ func (s *dirStore) Load(ctx context.Context, name string) (*Recording, error) {
 	if err := s.checkLayout(); err != nil {
 		return nil, err
 	}
+	var recording *Recording
+	err := s.stable(ctx, name, func(path string) (err error) {
+		recording, err = Load(path)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+		return nil, &Error{
+			Op: "load baseline", Object: name, Err: fmt.Errorf("%w in %s", ErrNotFound, s.dir),
+			Advice: "tollgate baseline list shows those there are, tollgate baseline save NAME RECORDING makes one",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return recording, nil
+}
+
+// stable calls read with the directory of a baseline, and again while it fails because a Save has
+// replaced the directory and removed the files under its hands.
+func (s *dirStore) stable(ctx context.Context, name string, read func(path string) error) error {
 	path := s.path(name)
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, &Error{Op: "load baseline", Object: name, Err: err}
+			return &Error{Op: "read baseline", Object: name, Err: err}
 		}
 		before, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &Error{
-				Op: "load baseline", Object: name, Err: fmt.Errorf("%w in %s", ErrNotFound, s.dir),
-				Advice: "tollgate baseline list shows those there are, tollgate baseline save NAME RECORDING makes one",
-			}
-		}
 		if err != nil {
-			return nil, &Error{Op: "load baseline", Object: name, Err: err}
+			return &Error{Op: "read baseline", Object: name, Err: err}
 		}
-		recording, err := Load(path)
+		err = read(path)
 		if err == nil {
-			return recording, nil
+			return nil
 		}
-		// A Save that replaced the directory meanwhile has removed the files under our hands.
-		after, statErr := os.Stat(path)
-		if statErr == nil && os.SameFile(before, after) {
-			return nil, err
+		if after, statErr := os.Stat(path); statErr == nil && os.SameFile(before, after) {
+			return err
 		}
 	}
 }
@@ -90,18 +102,23 @@ func (s *dirStore) List(ctx context.Context) ([]Entry, error) {
 		if !f.IsDir() || strings.HasPrefix(f.Name(), ".") {
 			continue
 		}
-		entries = append(entries, s.entry(f.Name()))
+		entry := Entry{Name: f.Name()}
+		err := s.stable(ctx, f.Name(), entry.read)
+		if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			entry = Entry{Name: f.Name(), Bytes: entry.Bytes, Saved: entry.Saved, Err: err}
+		}
+		entries = append(entries, entry)
 	}
 	return entries, nil
 }
 
-// entry reads what List says about one baseline. It does not read the profiles.
-func (s *dirStore) entry(name string) Entry {
-	e := Entry{Name: name}
-	fail := func(err error) Entry {
-		return Entry{Name: name, Bytes: e.Bytes, Saved: e.Saved, Err: &Error{Op: "read baseline", Object: name, Err: err}}
-	}
-	root, err := os.OpenRoot(s.path(name))
+// read fills in what the directory tells without reading the profiles.
+func (e *Entry) read(path string) error {
+	fail := func(err error) error { return &Error{Op: "read baseline", Object: e.Name, Err: err} }
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return fail(bare(err))
 	}
@@ -110,6 +127,7 @@ func (s *dirStore) entry(name string) Entry {
 	if err != nil {
 		return fail(bare(err))
 	}
+	e.Bytes = 0
 	for _, file := range files {
 		if info, err := file.Info(); err == nil && info.Mode().IsRegular() {
 			e.Bytes += info.Size()
@@ -119,6 +137,9 @@ func (s *dirStore) entry(name string) Entry {
 		}
 	}
 	data, err := readAll(root, ManifestName, maxManifestBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(damaged{fmt.Errorf("no %s", ManifestName)})
+	}
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", ManifestName, bare(err)))
 	}
@@ -127,7 +148,7 @@ func (s *dirStore) entry(name string) Entry {
 		return fail(fmt.Errorf("%s: %w", ManifestName, damagedUnlessNewer(err)))
 	}
 	e.Manifest = *manifest
-	return e
+	return nil
 }
 
 func (s *dirStore) Delete(ctx context.Context, name string) error {
@@ -142,7 +163,7 @@ func (s *dirStore) Delete(ctx context.Context, name string) error {
 	}
 	path := s.path(name)
 	// Renamed first, so that it is gone in one step.
-	doomed, err := os.MkdirTemp(filepath.Dir(path), hiddenPrefix(path)+"*")
+	doomed, err := os.MkdirTemp(filepath.Dir(path), ".deleted-*")
 	if err == nil {
 		err = os.Rename(path, filepath.Join(doomed, "deleted"))
 		err = errors.Join(err, os.RemoveAll(doomed))

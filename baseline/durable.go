@@ -117,6 +117,11 @@ func reserve(path string) error {
 	return errors.Join(err, file.Close())
 }
 
+// exchange swaps two directories in one step. Needs kernel 3.15+ and support of the file system.
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}
+
 // syncDir makes the names in a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)

@@ -74,6 +74,10 @@ type Accounting struct {
 	Complete      uint64            `json:"complete"`               // target samples unwound to the outermost frame
 	Truncated     map[string]uint64 `json:"truncated,omitempty"`    // target samples by the reason the unwinder stopped early
 	Unsymbolized  uint64            `json:"unsymbolized,omitempty"` // target samples whose leaf has no name
+	Unreadable    map[string]uint64 `json:"unreadable,omitempty"`   // mapped files without unwind tables, by reason
+	// OutstandingThreads counts ended threads whose final CPU time had not been reported in time; their
+	// CPU is missing from CPUSeconds.
+	OutstandingThreads uint64 `json:"outstanding_threads,omitempty"`
 
 	StealSeconds        float64         `json:"steal_seconds"` // whole machine, taken by the hypervisor
 	CollectorCPUSeconds float64         `json:"collector_cpu_seconds,omitempty"`

@@ -39,6 +39,7 @@ type Writer struct {
 	lock     *os.File // temp, locked while this writer lives
 	manifest Manifest
 	write    func(path string, data []byte) error // writeDurable; replaced by tests
+	exchange func(a, b string) error              // exchange; replaced by tests
 }
 
 // Create prepares a recording at dir with everything of header but SchemaVersion, Partial and Runs.
@@ -75,6 +76,7 @@ func Create(dir string, header Manifest, o CreateOptions) (*Writer, error) {
 		lock:      lock,
 		manifest:  header,
 		write:     writeDurable,
+		exchange:  exchange,
 	}
 	w.manifest.SchemaVersion = SchemaVersion
 	w.manifest.Runs = nil
@@ -188,21 +190,19 @@ func (w *Writer) finish(partial string) error {
 
 // publish renames the hidden directory to the final one.
 func (w *Writer) publish() error {
-	err := os.Rename(w.temp, w.dir)
-	if err == nil || !w.replace || !(errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY)) {
-		var link *os.LinkError
-		if errors.As(err, &link) {
-			err = link.Err
-		}
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
-			return ErrExists // it appeared while the command ran
-		}
+	// Not os.Rename, which refuses an existing directory that rename(2) replaces if it is empty.
+	err := unix.Rename(w.temp, w.dir)
+	occupied := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY)
+	switch {
+	case !occupied:
 		return err
+	case !w.replace:
+		return ErrExists // it appeared while the command ran
 	}
 	if err := vacant(w.dir, true); err != nil {
 		return err
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, w.temp, unix.AT_FDCWD, w.dir, unix.RENAME_EXCHANGE)
+	err = w.exchange(w.temp, w.dir)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		// File systems without the exchange (NFS, some FUSE ones) get two renames; a reader between
 		// them finds nothing, never a mixture.
