@@ -75,7 +75,8 @@ func (t *Table) inlinedCallAt(gofunc uint64, f Func, index int32) (call inlinedC
 	call.parent = t.order.Uint32(data[name+4:])
 	if t.magic != magic118 {
 		call.startLine = int(int32(t.order.Uint32(data[12:])))
-		ok = data[1] == 0 && data[2] == 0 && data[3] == 0
+		// Zeros are no call: every function starts on some line.
+		ok = data[1] == 0 && data[2] == 0 && data[3] == 0 && call.startLine > 0
 	}
 	return call, ok && uint64(call.name) < uint64(len(t.funcnames)) && uint64(call.parent) < f.End-f.Entry
 }

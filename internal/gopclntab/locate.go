@@ -14,6 +14,7 @@ type place struct {
 }
 
 const (
+	// scanChunk bounds the copies of a file that cannot be mapped.
 	scanChunk = 1 << 20
 	maxPlaces = 16
 )
@@ -58,7 +59,7 @@ func scanSegment(file *safeelf.File, prog elf.ProgHeader, found []place) []place
 	pattern = append(pattern[1:], 0, 0)
 	for base := uint64(0); base+headerSize <= size && len(found) < maxPlaces; base += scanChunk {
 		// Chunks overlap by a header, so that none is cut in two.
-		chunk, err := file.Bytes(int64(prog.Off+base), int64(min(scanChunk+headerSize, size-base)))
+		chunk, err := view(file, prog.Off+base, min(scanChunk+headerSize, size-base))
 		if err != nil {
 			return found
 		}

@@ -47,7 +47,7 @@ func (t *Table) findModule() (module, bool) {
 		}
 		size := min(prog.Filesz, uint64(t.file.Size()))
 		for base := uint64(0); base < size; base += scanChunk {
-			chunk, err := t.file.Bytes(int64(prog.Off+base), int64(min(scanChunk+uint64(len(pattern)), size-base)))
+			chunk, err := view(t.file, prog.Off+base, min(scanChunk+uint64(len(pattern)), size-base))
 			if err != nil {
 				break
 			}

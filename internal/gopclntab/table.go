@@ -38,9 +38,9 @@ const (
 )
 
 // Table is the function table of one ELF file. It is immutable and safe for
-// concurrent use. The file must stay open while the table is used: inline
-// trees of programs older than Go 1.26 lie outside the table and are read
-// when they are needed.
+// concurrent use. It looks at the file's bytes where safeelf maps them, so the
+// file must stay open while the table is used, and what safeelf.File.View says
+// about faults holds here.
 type Table struct {
 	file  *safeelf.File
 	order binary.ByteOrder
@@ -84,7 +84,7 @@ func New(file *safeelf.File) (*Table, error) {
 // newTable validates the table at place.
 func newTable(file *safeelf.File, at place) (*Table, error) {
 	t := &Table{file: file, order: file.ByteOrder, vaddr: at.vaddr}
-	header, err := file.Bytes(int64(at.off), headerSize)
+	header, err := view(file, at.off, headerSize)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func newTable(file *safeelf.File, at place) (*Table, error) {
 	}
 	t.count = int(functions)
 	t.quantum = uint64(header[6])
-	if t.data, err = file.Bytes(int64(at.off), int64(at.size)); err != nil {
+	if t.data, err = view(file, at.off, at.size); err != nil {
 		return nil, err
 	}
 	part := func(i int) []byte { return t.data[starts[i]:starts[i+1]] }
@@ -147,10 +147,10 @@ func (t *Table) relocate(headerText uint64) error {
 	} else {
 		t.text = textMap{start: t.textStart(headerText)}
 	}
-	last := t.order.Uint32(t.funcs[t.count*functabEntry:])
+	last := t.entryOff(t.count)
 	// Everything that walks the text is bounded by it, so it must be there.
 	end := t.text.vaddr(last)
-	if !t.text.inside(t.file, end) {
+	if t.entryOff(0) > last || !t.text.inside(t.file, end) {
 		return fmt.Errorf("its functions end at %#x, outside the executable segments", end)
 	}
 	if ok {
@@ -197,6 +197,13 @@ func (t *Table) read(vaddr, size uint64) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	data, err := t.file.Bytes(int64(off), int64(size))
+	data, err := view(t.file, off, size)
 	return data, err == nil
+}
+
+// view returns size bytes of the file at off, without a copy where it can.
+func view(file *safeelf.File, off, size uint64) ([]byte, error) {
+	return file.View(&safeelf.Section{SectionHeader: elf.SectionHeader{
+		Name: "of the Go function table", Type: elf.SHT_PROGBITS, Offset: off, Size: size, FileSize: size,
+	}})
 }
