@@ -1,0 +1,133 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// userHz is the unit of the times in /proc: USER_HZ, 100 on every Linux
+// architecture that Go supports.
+const userHz = 100
+
+// threadStat is what /proc/PID/stat tells (proc_pid_stat(5)).
+type threadStat struct {
+	comm         string
+	state        byte
+	parent       uint32
+	utime, stime uint64 // USER_HZ ticks
+}
+
+var errMalformed = errors.New("malformed contents")
+
+func readStat(path string) (threadStat, error) {
+	var s threadStat
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	// comm is in parentheses and may itself contain any of them.
+	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+	if open < 0 || end < open {
+		return s, fmt.Errorf("read %s: %w", path, errMalformed)
+	}
+	s.comm = string(data[open+1 : end])
+	fields := strings.Fields(string(data[end+1:]))
+	if len(fields) < 13 {
+		return s, fmt.Errorf("read %s: %w", path, errMalformed)
+	}
+	s.state = fields[0][0]
+	parent, err1 := strconv.ParseUint(fields[1], 10, 32)
+	utime, err2 := strconv.ParseUint(fields[11], 10, 64)
+	stime, err3 := strconv.ParseUint(fields[12], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return s, fmt.Errorf("read %s: %w", path, errMalformed)
+	}
+	s.parent, s.utime, s.stime = uint32(parent), utime, stime
+	return s, nil
+}
+
+// threadUsage is the CPU a live thread has used.
+type threadUsage struct {
+	runtime                uint64 // ns, se.sum_exec_runtime
+	utime, stime           uint64 // ns, tick-based
+	voluntary, involuntary uint64
+}
+
+// readThreads returns the usage of every thread of process pid by thread ID.
+// Threads that end while it reads are left out.
+func readThreads(procRoot string, pid uint32) map[uint32]threadUsage {
+	dir := filepath.Join(procRoot, strconv.Itoa(int(pid)), "task")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	threads := make(map[uint32]threadUsage, len(entries))
+	for _, entry := range entries {
+		tid, err := strconv.ParseUint(entry.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		if usage, err := readThread(filepath.Join(dir, entry.Name())); err == nil {
+			threads[uint32(tid)] = usage
+		}
+	}
+	return threads
+}
+
+func readThread(dir string) (threadUsage, error) {
+	var u threadUsage
+	data, err := os.ReadFile(dir + "/schedstat")
+	if err != nil {
+		return u, err
+	}
+	// sum_exec_runtime, run_delay, pcount (Documentation/scheduler/sched-stats).
+	fields := strings.Fields(string(data))
+	if len(fields) < 1 {
+		return u, fmt.Errorf("read %s/schedstat: %w", dir, errMalformed)
+	}
+	if u.runtime, err = strconv.ParseUint(fields[0], 10, 64); err != nil {
+		return u, fmt.Errorf("read %s/schedstat: %w", dir, errMalformed)
+	}
+	stat, err := readStat(dir + "/stat")
+	if err != nil {
+		return u, err
+	}
+	const tick = 1e9 / userHz
+	u.utime, u.stime = stat.utime*tick, stat.stime*tick
+	if status, err := os.ReadFile(dir + "/status"); err == nil {
+		u.voluntary = statusField(status, "voluntary_ctxt_switches:")
+		u.involuntary = statusField(status, "nonvoluntary_ctxt_switches:")
+	}
+	return u, nil
+}
+
+// statusField returns the number after a line's key; 0 where it is missing.
+func statusField(status []byte, key string) uint64 {
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			n, _ := strconv.ParseUint(strings.TrimSpace(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// stealTicks returns the time all CPUs were withheld by the hypervisor, in
+// USER_HZ ticks (proc_stat(5), eighth column of the line cpu).
+func stealTicks(procRoot string) (uint64, error) {
+	data, err := os.ReadFile(filepath.Join(procRoot, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, fmt.Errorf("read /proc/stat: %w", errMalformed)
+	}
+	return strconv.ParseUint(fields[8], 10, 64)
+}

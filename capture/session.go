@@ -1,0 +1,386 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
+
+	"github.com/tollgate-dev/tollgate/bpf"
+)
+
+// sampler is what a Session needs of a bpf.Sampler.
+type sampler interface {
+	tableKernel
+	Enable() error
+	Disable() error
+	Close() error
+	Drain(handle func(bpf.Record)) error
+	Wait(timeout time.Duration) (bool, error)
+	Arm(tgid, run uint32) error
+	Disarm(tgid uint32) error
+	Runtime(run uint32) (usage bpf.Usage, samples uint64, err error)
+	Tasks(run uint32) ([]bpf.Task, error)
+	Counters() (bpf.Counters, error)
+}
+
+// Session follows the processes of the machine, and samples it during runs.
+// It is safe for concurrent use; runs are one after the other.
+type Session struct {
+	ctx      context.Context
+	options  Options
+	procRoot string
+	sampler  sampler
+	tables   *tables
+	kernel   *kernelSymbols
+
+	quit    chan struct{}
+	drained sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows, and Drain
+	processes *processes
+	run       *run
+	drainErr  error
+	touched   map[uint16]struct{}
+	frames    []uint64 // scratch
+}
+
+// drainEvery is the longest time that records stay in the kernel. A file that
+// is deleted sooner after it was mapped is not symbolized.
+const drainEvery = 50 * time.Millisecond
+
+// collectorNice is the collector's priority. Every unit gives the target
+// about 1.25 times the weight; with 5 the collector still gets a quarter of a
+// contended CPU, so that a table is there within milliseconds of a miss.
+const collectorNice = 5
+
+// Start loads the sampler and follows the machine's processes until Close.
+// Nothing is sampled before Begin. When ctx ends, an End under way is cut
+// short. Needs the privileges of bpf.Load, and those to read /proc of other
+// users' processes.
+func Start(ctx context.Context, o Options) (*Session, error) {
+	if err := o.validate(); err != nil {
+		return nil, newError(CodeRequest, err, "")
+	}
+	if o.Event == "" {
+		o.Event = EventCPUClock
+	}
+	if o.Frequency == 0 {
+		o.Frequency = DefaultFrequency
+	}
+	if err := lowerPriority("/proc/self/task", collectorNice); err != nil {
+		return nil, newError(CodeInternal, err, "")
+	}
+	event := bpf.CPUClock
+	if o.Event == EventCycles {
+		event = bpf.Cycles
+	}
+	loaded, err := bpf.Load(bpf.Options{Event: event, Frequency: o.Frequency})
+	if err != nil {
+		return nil, asError(fmt.Errorf("load sampler: %w", err), CodeEnvironment)
+	}
+	return startWith(ctx, o, loaded, "/proc"), nil
+}
+
+// startWith starts a session on a loaded sampler.
+func startWith(ctx context.Context, o Options, loaded sampler, procRoot string) *Session {
+	s := &Session{
+		ctx: ctx, options: o, procRoot: procRoot, sampler: loaded,
+		kernel:  &kernelSymbols{path: "/proc/kallsyms"},
+		quit:    make(chan struct{}),
+		touched: map[uint16]struct{}{},
+	}
+	s.tables = newTables(loaded, procRoot, s.progress())
+	s.processes = newProcesses(procRoot, s.tables.release)
+	s.drained.Add(1)
+	go s.drainLoop()
+	return s
+}
+
+// progress makes the calls of Options.Progress one at a time.
+func (s *Session) progress() func(Progress) {
+	if s.options.Progress == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.options.Progress(p)
+	}
+}
+
+// lowerPriority sets the nice value of every thread of this process; Linux
+// keeps it per thread, and threads to come inherit it.
+func lowerPriority(taskDir string, nice int) error {
+	entries, err := os.ReadDir(taskDir)
+	if err != nil {
+		return fmt.Errorf("lower priority: %w", err)
+	}
+	for _, entry := range entries {
+		tid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("lower priority of thread %d: %w", tid, err)
+		}
+	}
+	return nil
+}
+
+// Close stops the session and unloads the sampler.
+func (s *Session) Close() error {
+	close(s.quit)
+	s.drained.Wait()
+	err := s.sampler.Close()
+	s.tables.close()
+	return err
+}
+
+func (s *Session) drainLoop() {
+	defer s.drained.Done()
+	for {
+		select {
+		case <-s.quit:
+			return
+		default:
+		}
+		_, err := s.sampler.Wait(drainEvery)
+		s.mu.Lock()
+		if err == nil {
+			err = s.drain()
+		}
+		s.drainErr = err
+		s.mu.Unlock()
+		if err != nil {
+			return // End reports it
+		}
+	}
+}
+
+// drain handles all records there are. The caller holds mu.
+func (s *Session) drain() error {
+	clear(s.touched)
+	if err := s.sampler.Drain(s.handle); err != nil {
+		return fmt.Errorf("drain records: %w", err)
+	}
+	if len(s.touched) > 0 {
+		s.tables.touch(s.touched)
+	}
+	return nil
+}
+
+func (s *Session) handle(record bpf.Record) {
+	switch r := record.(type) {
+	case *bpf.Sample:
+		s.sample(r)
+	case *bpf.ProcessEvent:
+		s.event(r)
+	case *bpf.Mmap:
+		p := s.processes.get(r.PID)
+		if id := s.tables.mapped(r, p.run != 0); id != 0 {
+			s.reference(r.PID, id)
+		}
+	}
+}
+
+// reference counts pid as a user of file id.
+func (s *Session) reference(pid uint32, id uint16) {
+	if s.processes.maps(pid, id) {
+		s.tables.retain(id)
+	}
+}
+
+func (s *Session) event(e *bpf.ProcessEvent) {
+	switch e.Kind {
+	case bpf.Fork:
+		for _, id := range s.processes.fork(e.Parent, e.PID, e.Comm, e.Run) {
+			s.reference(e.PID, id)
+		}
+	case bpf.Exec:
+		s.processes.exec(e.PID, e.Comm, e.Run)
+	case bpf.Exit:
+		// Threads of a target exit one by one; the first one's end stands for
+		// the process, because the others follow at once as a rule.
+		if e.PID == e.TID || e.Run == 0 {
+			s.processes.exit(e.PID)
+		}
+	}
+}
+
+// sample counts one sample into the active run.
+func (s *Session) sample(r *bpf.Sample) {
+	frames := s.frames[:0]
+	for _, frame := range r.UserFrames {
+		frames = append(frames, uint64(frame))
+	}
+	s.frames = frames
+	if r.Miss != nil {
+		if id := s.tables.missed(r.PID, r.Miss); id != 0 {
+			s.reference(r.PID, id)
+			// The frame is kept as the file's: its name is found later even
+			// though its caller is not.
+			if last := len(frames) - 1; last >= 0 && frames[last]>>fileShift == 0 && frames[last] >= r.Miss.Start && frames[last] < r.Miss.End {
+				frames[last] = uint64(id)<<fileShift | (frames[last]-r.Miss.Start+r.Miss.Offset)&offsetMask
+			}
+		}
+	}
+	for _, frame := range frames {
+		if id := uint16(frame >> fileShift); id != 0 {
+			s.touched[id] = struct{}{}
+		}
+	}
+	if s.run == nil || r.Time < s.run.beganAt {
+		return
+	}
+	s.run.sample(r, frames, s.processes)
+}
+
+// Begin starts the sampling of a run: the processes that process tgid forks
+// from now on are the roots of its target tree, until Disarm.
+func (s *Session) Begin(id, tgid uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return newError(CodeRequest, fmt.Errorf("begin run %d: run %d is still active", id, s.run.id), "")
+	}
+	if s.drainErr != nil {
+		return s.drainErr
+	}
+	begun, err := newRun(id, tgid, s.options, s.procRoot, s.sampler)
+	if err != nil {
+		return err
+	}
+	if err := s.sampler.Arm(tgid, id); err != nil {
+		return asError(fmt.Errorf("arm process %d: %w", tgid, err), CodeInternal)
+	}
+	if err := s.sampler.Enable(); err != nil {
+		s.sampler.Disarm(tgid)
+		return asError(fmt.Errorf("enable sampling: %w", err), CodeEnvironment)
+	}
+	begun.armed = true
+	s.run = begun
+	return nil
+}
+
+// active returns the run with the given number. The caller holds mu.
+func (s *Session) active(id uint32) (*run, error) {
+	if s.run == nil || s.run.id != id {
+		return nil, newError(CodeRequest, fmt.Errorf("run %d: %w", id, errNoRun), "")
+	}
+	return s.run, nil
+}
+
+// Disarm ends the effect of Begin on processes still to be forked.
+func (s *Session) Disarm(id uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.active(id)
+	if err != nil {
+		return err
+	}
+	return s.disarm(r)
+}
+
+func (s *Session) disarm(r *run) error {
+	if !r.armed {
+		return nil
+	}
+	r.armed = false
+	if err := s.sampler.Disarm(r.tgid); err != nil {
+		return fmt.Errorf("disarm process %d: %w", r.tgid, err)
+	}
+	return nil
+}
+
+// Members returns the live processes of the run's target tree.
+func (s *Session) Members(id uint32) ([]uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.active(id); err != nil {
+		return nil, err
+	}
+	tasks, err := s.sampler.Tasks(id)
+	if err != nil {
+		return nil, fmt.Errorf("list processes of run %d: %w", id, err)
+	}
+	live := map[uint32]struct{}{}
+	for _, task := range tasks {
+		if !task.Exited {
+			live[task.PID] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(live)), nil
+}
+
+// Discard forgets a run without a profile.
+func (s *Session) Discard(id uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.active(id)
+	if err != nil {
+		return err
+	}
+	s.run = nil
+	return errors.Join(s.disarm(r), s.sampler.Disable())
+}
+
+// End stops sampling and returns the symbolized profile and the accounting of
+// the run. The run is over also when there is an error.
+func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
+	s.mu.Lock()
+	r, err := s.active(id)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, Stats{}, err
+	}
+	ended := time.Now()
+	err = errors.Join(s.disarm(r), s.sampler.Disable(), s.drainErr)
+	if err == nil {
+		err = s.drain()
+	}
+	s.mu.Unlock()
+
+	var stats Stats
+	if err == nil {
+		stats, err = r.account(s, ended)
+	}
+	s.mu.Lock()
+	s.run = nil
+	s.mu.Unlock()
+	if err != nil {
+		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)
+	}
+
+	prof := newProfile(s.options.Frequency, r.began.UnixNano(), int64(ended.Sub(r.began)))
+	b := newBuilder(prof, s.tables, s.kernel)
+	s.tables.settle(500 * time.Millisecond)
+	loaded := make(chan struct{})
+	go func() {
+		s.kernel.load()
+		close(loaded)
+	}()
+	s.tables.resolve(b.wanted(r.stacks.list), s.options.DebugDirs, func() bool { return s.ctx.Err() != nil })
+	<-loaded
+	if err := context.Cause(s.ctx); err != nil {
+		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)
+	}
+	if err := b.build(r.stacks.list); err != nil {
+		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)
+	}
+	stats.Unsymbolized = b.unsymbolized
+	stats.Unreadable = s.tables.unreadable()
+	stats.FinishSeconds = time.Since(ended).Seconds()
+	stats.CollectorCPUSeconds = (ownCPU() - r.ownCPU).Seconds()
+	return prof, stats, nil
+}
+

@@ -1,0 +1,90 @@
+package capture
+
+// Stats is the accounting of one run. Seconds of CPU are summed over CPUs.
+type Stats struct {
+	Event     string `json:"event"`     // cpu-clock or cycles
+	Frequency int    `json:"frequency"` // samples per second and CPU
+
+	// WallSeconds is the time from Begin to End.
+	WallSeconds float64 `json:"wall_seconds"`
+	// CPUSeconds is what the scheduler charged to every thread of the target
+	// tree (se.sum_exec_runtime), not an estimate from samples.
+	CPUSeconds    float64 `json:"cpu_seconds"`
+	UserSeconds   float64 `json:"user_seconds"`
+	SystemSeconds float64 `json:"system_seconds"`
+	// SampledSeconds is the samples of the target over the frequency; it
+	// agrees with CPUSeconds up to the error of sampling.
+	SampledSeconds float64 `json:"sampled_seconds"`
+
+	Samples       uint64 `json:"samples"`        // of the whole machine
+	TargetSamples uint64 `json:"target_samples"` // of the target tree
+	Lost          uint64 `json:"lost"`           // taken, but not delivered
+
+	// Complete counts target samples whose stack reached its outermost frame.
+	Complete uint64 `json:"complete"`
+	// Truncated counts the other target samples by reason.
+	Truncated map[string]uint64 `json:"truncated,omitempty"`
+	// Unsymbolized counts target samples whose leaf has no function name.
+	Unsymbolized uint64 `json:"unsymbolized"`
+
+	StealSeconds    float64         `json:"steal_seconds"` // CPU time the hypervisor withheld, 10 ms resolution
+	ContextSwitches ContextSwitches `json:"context_switches"`
+	// Others are the largest users of CPU outside the target tree, from
+	// samples, largest first.
+	Others []Other `json:"others,omitempty"`
+	// CollectorCPUSeconds is the collector's own CPU from Begin until the
+	// profile was finished; CollectorRunSeconds is the part before End.
+	CollectorCPUSeconds float64 `json:"collector_cpu_seconds"`
+	CollectorRunSeconds float64 `json:"collector_run_seconds"`
+	// FinishSeconds is the time from End to the finished profile.
+	FinishSeconds float64 `json:"finish_seconds"`
+
+	// Unreadable counts mapped files whose tables could not be built, by
+	// reason; frames in them are followed by frame pointers.
+	Unreadable map[string]uint64 `json:"unreadable,omitempty"`
+	// OutstandingThreads counts threads that had ended but whose final CPU
+	// time the kernel had not reported in time; their CPU is missing.
+	OutstandingThreads uint64 `json:"outstanding_threads,omitempty"`
+}
+
+// ContextSwitches counts the switches of the target's threads.
+type ContextSwitches struct {
+	Voluntary   uint64 `json:"voluntary"`
+	Involuntary uint64 `json:"involuntary"`
+}
+
+// Other is a command outside the target tree that used CPU.
+type Other struct {
+	Comm       string  `json:"comm"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+}
+
+// Progress tells what the collector is busy with.
+type Progress struct {
+	Stage  string `json:"stage"` // StageTables or StageSymbols
+	Object string `json:"object,omitempty"`
+	Done   int    `json:"done,omitempty"`
+	Total  int    `json:"total,omitempty"`
+}
+
+// The stages of a Progress.
+const (
+	StageTables  = "tables"  // building unwind tables of Object
+	StageSymbols = "symbols" // symbolizing, Done of Total files
+)
+
+// Options configure a Session. The zero value samples cpu-clock at 999 Hz.
+type Options struct {
+	Event     string   // "cpu-clock" (default) or "cycles"
+	Frequency int      // Hz; 0 means 999
+	DebugDirs []string // directories of separate debug files, beside the default ones
+	// Progress is called from several goroutines, one at a time; nil ignores.
+	Progress func(Progress)
+}
+
+// DefaultFrequency is the sampling rate in Hz where none is asked for. It is
+// one off a round number so that samples do not march in step with timers.
+const DefaultFrequency = 999
+
+// MaxFrequency bounds the sampling rate in Hz.
+const MaxFrequency = 20000

@@ -1,0 +1,215 @@
+package capture
+
+import (
+	"cmp"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tollgate-dev/tollgate/symbol"
+)
+
+// symbols are the lines of an object's code that samples have hit. They are
+// kept across runs: the same code is hit again.
+type symbols struct {
+	binary *symbol.Binary
+	failed bool // there is nothing to ask
+	busy   bool // being asked without the lock of tables
+	start  uint64
+	limit  uint64 // vaddrs of executable segments
+	offset uint64 // file offset of start
+	lines  map[uint64]resolved
+}
+
+// resolved is what is known of one file offset.
+type resolved struct {
+	vaddr uint64
+	lines []symbol.Line // innermost first; nil when nothing is known
+}
+
+func (s *symbols) close() {
+	if s.binary != nil {
+		s.binary.Close()
+		s.binary = nil
+	}
+}
+
+// maxLines bounds the cached lines of one object.
+const maxLines = 1 << 20
+
+// resolve finds the lines of all file offsets in wanted, by object. Objects
+// are independent of each other and worked on in parallel.
+func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop func() bool) {
+	type task struct {
+		object  *object
+		code    *code
+		offsets []uint64
+	}
+	var tasks []task
+	t.mu.Lock()
+	for o, offsets := range wanted {
+		if len(o.symbols.lines)+len(offsets) > maxLines {
+			clear(o.symbols.lines)
+		}
+		missing := slices.DeleteFunc(slices.Clone(offsets), func(off uint64) bool {
+			_, known := o.symbols.lines[off]
+			return known
+		})
+		if len(missing) == 0 {
+			continue
+		}
+		slices.Sort(missing) // neighbours share what is parsed of the debug information
+		o.symbols.busy = true
+		tasks = append(tasks, task{o, t.reopen(o), slices.Compact(missing)})
+	}
+	t.mu.Unlock()
+	// The largest first: it is the one to wait for.
+	slices.SortFunc(tasks, func(a, b task) int {
+		return cmp.Or(cmp.Compare(len(b.offsets), len(a.offsets)), cmp.Compare(a.object.identity, b.object.identity))
+	})
+
+	var mu sync.Mutex
+	next, done := 0, 0
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(tasks)) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				if next == len(tasks) || stop() {
+					mu.Unlock()
+					return
+				}
+				task := tasks[next]
+				next++
+				if t.progress != nil {
+					t.progress(Progress{Stage: StageSymbols, Object: task.object.name, Done: done, Total: len(tasks)})
+				}
+				mu.Unlock()
+				task.object.symbols.resolve(task.object.name, task.code, task.offsets, debugDirs)
+				mu.Lock()
+				done++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, task := range tasks {
+		task.object.symbols.busy = false
+	}
+}
+
+// resolve finds the lines of the offsets, sorted. The caller has set busy.
+func (s *symbols) resolve(name string, c *code, offsets []uint64, debugDirs []string) {
+	if s.lines == nil {
+		s.lines = make(map[uint64]resolved, len(offsets))
+	}
+	if c == nil {
+		for _, off := range offsets {
+			s.lines[off] = resolved{vaddr: off}
+		}
+		return
+	}
+	if s.limit == 0 {
+		s.start, s.limit, s.offset = c.span()
+	}
+	if s.binary == nil && !s.failed {
+		err := guard(func() (err error) {
+			s.binary, err = symbol.New(c.elf, symbol.Options{Name: name, DebugDirs: debugDirs})
+			return err
+		})
+		s.failed = err != nil
+	}
+	for _, off := range offsets {
+		r := resolved{vaddr: off}
+		if vaddr, ok := c.elf.Vaddr(off); ok {
+			r.vaddr = vaddr
+			if s.binary != nil {
+				guard(func() error {
+					r.lines = s.binary.Lines(vaddr)
+					return nil
+				})
+			}
+		}
+		s.lines[off] = r
+	}
+}
+
+// span returns the addresses of the executable segments, and the file offset
+// of the first.
+func (c *code) span() (start, limit, offset uint64) {
+	for _, prog := range c.elf.Progs {
+		if prog.Type != elf.PT_LOAD || prog.Flags&elf.PF_X == 0 {
+			continue
+		}
+		if limit == 0 || prog.Vaddr < start {
+			start, offset = prog.Vaddr, prog.Off
+		}
+		limit = max(limit, prog.Vaddr+prog.Memsz)
+	}
+	return start, limit, offset
+}
+
+// kernelSymbols are the kernel's symbols, read once when first needed.
+type kernelSymbols struct {
+	path  string
+	once  sync.Once
+	table *symbol.Kernel // nil where they are hidden
+}
+
+// lookup returns the name and module of a kernel address; the module is ""
+// for the kernel proper.
+func (k *kernelSymbols) lookup(addr uint64) (name, module string, ok bool) {
+	k.load()
+	if k.table == nil {
+		return "", "", false
+	}
+	return k.table.Lookup(addr)
+}
+
+func (k *kernelSymbols) load() {
+	k.once.Do(func() {
+		file, err := os.Open(k.path)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		if table, err := symbol.ParseKallsyms(file); err == nil {
+			k.table = table
+		}
+	})
+}
+
+// cgroupPath returns the path of the cgroup whose ID, the inode of its
+// directory, is id, relative to the root of the hierarchy; "" where it is
+// gone or not found within bounds.
+func cgroupPath(root string, id uint64) string {
+	const maxVisited = 20000
+	visited := 0
+	found := ""
+	filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() {
+			return nil
+		}
+		if visited++; visited > maxVisited {
+			return filepath.SkipAll
+		}
+		var stat unix.Stat_t
+		if unix.Lstat(path, &stat) == nil && stat.Ino == id {
+			found = "/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return found
+}

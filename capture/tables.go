@@ -1,0 +1,428 @@
+package capture
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/bpf"
+	"github.com/tollgate-dev/tollgate/unwind"
+)
+
+// tableKernel is what the table manager needs of a bpf.Sampler.
+type tableKernel interface {
+	AppendRules(from int, rules []bpf.Rule) error
+	LoadTable(rows []uint32, pages []bpf.Page) (bpf.TableRef, error)
+	UnloadTable(ref bpf.TableRef)
+	Bind(key bpf.FileKey, id uint16, ref bpf.TableRef) error
+	Unbind(key bpf.FileKey) error
+}
+
+// tables names the files that processes map, builds the unwind table of each
+// once, and keeps the tables of the files in use in the kernel.
+//
+// A file gets its number as soon as it is seen, so that frames can be stored
+// under it; opening and building follow on two goroutines of their own, since
+// neither a slow file system nor a big file may stall the draining of records.
+// It is safe for concurrent use.
+type tables struct {
+	kernel   tableKernel
+	procRoot string
+	progress func(Progress)
+	rules    *unwind.RuleSet
+	maxIdle  int // tables kept though no process maps their file
+	maxOpen  int // files kept open
+
+	opens  chan *mappedFile
+	builds chan *object
+	quit   chan struct{}
+	wg     sync.WaitGroup
+
+	mu        sync.Mutex
+	settled   *sync.Cond // opening reached 0
+	opening   int
+	sent      int                         // rules the kernel has
+	files     []*mappedFile               // by number; files[0] is nil
+	byKey     map[bpf.FileKey]*mappedFile // by complete key
+	latest    map[bpf.FileKey]*mappedFile // by key without Mtime
+	sightings map[bpf.FileKey]sighting    // by key without Mtime, of files nobody needed yet
+	objects   map[string]*object
+	clock     uint64 // advances with every touch; orders lastUse
+	failures  map[string]uint64
+}
+
+// mappedFile is one file (inode and contents) that some process maps.
+type mappedFile struct {
+	id       uint16
+	key      bpf.FileKey // Mtime is 0 until the file was opened or missed
+	name     string
+	at       sighting
+	object   *object // nil until opened
+	opening  bool
+	attempts int
+	refs     int // processes that map it
+	lastUse  uint64
+}
+
+// object is the contents of one or more files: copies of one build share it.
+type object struct {
+	identity string
+	buildID  string
+	name     string
+	code     *code // nil while closed
+	files    []*mappedFile
+	state    tableState
+	ref      bpf.TableRef
+	symbols  symbols
+}
+
+type tableState uint8
+
+const (
+	tableNone    tableState = iota // not built, or evicted
+	tableQueued                    // a build is under way
+	tableLoaded                    // in the kernel
+	tableChained                   // cannot be built: frame pointers only
+)
+
+const (
+	maxFiles     = 1<<16 - 1
+	maxSightings = 1 << 14
+	maxAttempts  = 4 // at opening a file
+	maxQueue     = 1 << 12
+)
+
+func newTables(kernel tableKernel, procRoot string, progress func(Progress)) *tables {
+	t := &tables{
+		kernel: kernel, procRoot: procRoot, progress: progress,
+		rules: unwind.NewRuleSet(), maxIdle: 512, maxOpen: 512,
+		opens: make(chan *mappedFile, maxQueue), builds: make(chan *object, maxQueue), quit: make(chan struct{}),
+		files:  []*mappedFile{nil},
+		byKey:  map[bpf.FileKey]*mappedFile{},
+		latest: map[bpf.FileKey]*mappedFile{}, sightings: map[bpf.FileKey]sighting{},
+		objects: map[string]*object{}, failures: map[string]uint64{},
+	}
+	t.settled = sync.NewCond(&t.mu)
+	t.wg.Add(2)
+	go t.openLoop()
+	go t.buildLoop()
+	return t
+}
+
+// close ends the goroutines and closes the files.
+func (t *tables) close() {
+	close(t.quit)
+	t.wg.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.objects {
+		o.close()
+	}
+}
+
+// withoutMtime is the part of a key that mapping records carry.
+func withoutMtime(key bpf.FileKey) bpf.FileKey {
+	key.Mtime = 0
+	return key
+}
+
+// mapped records a mapping of process pid and returns the file's number, 0
+// where nobody needs the file yet. The files of targets are prepared at once,
+// before the first sample hits them.
+func (t *tables) mapped(m *bpf.Mmap, target bool) uint16 {
+	key := withoutMtime(m.Mapping.Key)
+	if key.Ino == 0 || key == bpf.VDSO() {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := sighting{pid: m.PID, start: m.Mapping.Start, end: m.Mapping.End, path: m.Path}
+	f := t.latest[key]
+	if f == nil {
+		if !target {
+			if len(t.sightings) >= maxSightings {
+				clear(t.sightings) // misses still find their files through the process
+			}
+			t.sightings[key] = at
+			return 0
+		}
+		if f = t.add(key, at); f == nil {
+			return 0
+		}
+	}
+	if f.object == nil {
+		f.at = at
+	}
+	t.request(f)
+	return f.id
+}
+
+// missed records a sample in a file that the kernel has no table for, and
+// returns the file's number, 0 when there are no numbers left.
+func (t *tables) missed(pid uint32, m *bpf.Mapping) uint16 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	prefix := withoutMtime(m.Key)
+	at := sighting{pid: pid, start: m.Start, end: m.End, path: t.sightings[prefix].path}
+	f := t.byKey[m.Key]
+	if f == nil {
+		if known := t.latest[prefix]; known != nil && known.key.Mtime == 0 {
+			f = known
+			f.key = m.Key
+			t.byKey[m.Key] = f
+		} else if f = t.add(m.Key, at); f == nil {
+			return 0
+		}
+	}
+	if f.object == nil {
+		if at.path == "" {
+			at.path = f.at.path
+		}
+		f.at = at
+	}
+	t.request(f)
+	return f.id
+}
+
+// add gives a file its number. The caller holds mu.
+func (t *tables) add(key bpf.FileKey, at sighting) *mappedFile {
+	if len(t.files) > maxFiles {
+		t.failures["numbers_exhausted"]++
+		return nil
+	}
+	f := &mappedFile{id: uint16(len(t.files)), key: key, at: at, name: at.path, lastUse: t.clock}
+	t.files = append(t.files, f)
+	prefix := withoutMtime(key)
+	t.latest[prefix] = f
+	delete(t.sightings, prefix)
+	if key.Mtime != 0 || key == bpf.VDSO() {
+		t.byKey[key] = f
+	}
+	return f
+}
+
+// request starts what is missing to have f's table in the kernel. The caller
+// holds mu.
+func (t *tables) request(f *mappedFile) {
+	switch {
+	case f.object != nil:
+		t.requestBuild(f.object)
+	case !f.opening && f.attempts < maxAttempts:
+		select {
+		case t.opens <- f:
+			f.opening = true
+			t.opening++
+		default: // the next miss asks again
+		}
+	}
+}
+
+func (t *tables) requestBuild(o *object) {
+	if o.state != tableNone {
+		return
+	}
+	select {
+	case t.builds <- o:
+		o.state = tableQueued
+	default:
+	}
+}
+
+func (t *tables) openLoop() {
+	defer t.wg.Done()
+	for {
+		select {
+		case f := <-t.opens:
+			t.open(f)
+		case <-t.quit:
+			return
+		}
+	}
+}
+
+// open opens f and joins it to the object it is a copy of.
+func (t *tables) open(f *mappedFile) {
+	t.mu.Lock()
+	key, at := f.key, f.at
+	t.mu.Unlock()
+	code, name, err := openCode(t.procRoot, key, at)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.opening = false
+	f.attempts++
+	if t.opening--; t.opening == 0 {
+		t.settled.Broadcast()
+	}
+	if name != "" {
+		f.name = name
+	}
+	if err != nil {
+		// A process may be gone, or may hide its files: another one may not.
+		// A file that is no ELF file stays that way.
+		if reason := failureReason(err); reason != reasonUnreadable || f.attempts >= maxAttempts {
+			f.attempts = maxAttempts
+			t.failures[reason]++
+			t.chain(f)
+		}
+		return
+	}
+	if f.key.Mtime == 0 && f.key != bpf.VDSO() {
+		f.key = code.key
+		if t.byKey[f.key] == nil {
+			t.byKey[f.key] = f
+		}
+	}
+	o := t.objects[code.identity]
+	if o == nil {
+		o = &object{identity: code.identity, buildID: code.buildID, name: filepath.Base(f.name)}
+		t.objects[o.identity] = o
+	}
+	if o.code == nil {
+		o.code = code
+		t.boundOpen(o)
+	} else {
+		code.Close()
+	}
+	f.object = o
+	o.files = append(o.files, f)
+	switch o.state {
+	case tableLoaded, tableChained:
+		t.bind(f, o.ref)
+	default:
+		t.requestBuild(o)
+	}
+}
+
+// chain binds a file without a table. The caller holds mu.
+func (t *tables) chain(f *mappedFile) {
+	if f.key.Mtime != 0 {
+		t.bind(f, bpf.TableRef{})
+	}
+}
+
+// bind tells the kernel a file's number and table. The caller holds mu.
+func (t *tables) bind(f *mappedFile, ref bpf.TableRef) {
+	if t.byKey[f.key] != f {
+		return // its twin has the binding
+	}
+	if err := t.kernel.Bind(f.key, f.id, ref); err != nil {
+		t.failures["bind_failed"]++
+	}
+}
+
+// boundOpen closes the files used longest ago while too many are open. The
+// caller holds mu.
+func (t *tables) boundOpen(keep *object) {
+	for {
+		var oldest *object
+		open := 0
+		for _, o := range t.objects {
+			if o.code == nil || o.code.image.file == nil {
+				continue
+			}
+			open++
+			if o != keep && o.state != tableQueued && !o.symbols.busy && (oldest == nil || o.lastUse() < oldest.lastUse()) {
+				oldest = o
+			}
+		}
+		if open <= t.maxOpen || oldest == nil {
+			return
+		}
+		oldest.close()
+	}
+}
+
+// settle waits until every file seen so far was opened, at most for patience.
+func (t *tables) settle(patience time.Duration) {
+	deadline := time.Now().Add(patience)
+	wake := time.AfterFunc(patience, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.settled.Broadcast()
+	})
+	defer wake.Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.opening > 0 && time.Now().Before(deadline) {
+		t.settled.Wait()
+	}
+}
+
+// retain and release count the processes that map a file.
+func (t *tables) retain(id uint16) { t.reference(id, 1) }
+
+func (t *tables) release(id uint16) { t.reference(id, -1) }
+
+func (t *tables) reference(id uint16, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.file(id); f != nil {
+		f.refs += n
+		if f.refs == 0 && n < 0 {
+			f.lastUse = t.clock
+			t.boundIdle()
+		}
+	}
+}
+
+// touch records that samples hit the files.
+func (t *tables) touch(ids map[uint16]struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock++
+	for id := range ids {
+		if f := t.file(id); f != nil {
+			f.lastUse = t.clock
+		}
+	}
+}
+
+// file returns file id, or nil. The caller holds mu.
+func (t *tables) file(id uint16) *mappedFile {
+	if int(id) >= len(t.files) {
+		return nil
+	}
+	return t.files[id]
+}
+
+// unreadable returns how many files have no table, by reason, since start.
+func (t *tables) unreadable() map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string]uint64, len(t.failures))
+	for reason, n := range t.failures {
+		out[reason] = n
+	}
+	return out
+}
+
+func (o *object) refs() (n int) {
+	for _, f := range o.files {
+		n += f.refs
+	}
+	return n
+}
+
+func (o *object) lastUse() (last uint64) {
+	for _, f := range o.files {
+		last = max(last, f.lastUse)
+	}
+	return last
+}
+
+func (o *object) close() {
+	if o.code != nil {
+		o.symbols.close()
+		o.code.Close()
+		o.code = nil
+	}
+}
+
+// String names a file in errors.
+func (f *mappedFile) String() string {
+	if f.name != "" {
+		return f.name
+	}
+	return fmt.Sprintf("inode %d of device %d:%d", f.key.Ino, f.key.Dev>>20, f.key.Dev&(1<<20-1))
+}
