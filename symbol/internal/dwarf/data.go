@@ -1,0 +1,202 @@
+// Package dwarf answers one question about DWARF 2 to 5 debug information,
+// quickly: which functions, inlined ones included, and which source lines an
+// address belongs to. It reads units when an address in them is looked up, and
+// keeps little of them. Nothing it is given makes it panic or loop.
+package dwarf
+
+import (
+	"errors"
+	"math"
+	"sort"
+)
+
+// Sections are the contents of the debug sections; absent ones are nil. They
+// are not copied and must stay valid while the Data is in use.
+type Sections struct {
+	Info, Abbrev, Str, LineStr, StrOffsets, Addr, Ranges, Rnglists, Line []byte
+}
+
+// Options bound a Data.
+type Options struct {
+	// CodeLow and CodeHigh are the ELF addresses that hold code. Functions
+	// outside were discarded by the linker, which leaves their addresses at 0
+	// or another impossible place. CodeHigh 0 means no bound.
+	CodeLow, CodeHigh uint64
+	// Supplementary is the file that DW_FORM_GNU_ref_alt and DW_FORM_ref_sup
+	// refer to (written by dwz); may be nil.
+	Supplementary *Data
+	// Memory bounds the bytes kept for lookups to come; 0 means 64 MiB.
+	Memory int
+}
+
+// defaultMemory is what a few thousand units of C++ in use need.
+const defaultMemory = 64 << 20
+
+// Data is the debug information of one file. It is not safe for concurrent
+// use.
+type Data struct {
+	sections Sections
+	code     addrRange
+	sup      *Data
+	memory   int
+
+	units     []unit       // by offset
+	indexed   bool         // owners is filled
+	owners    []rangeOwner // by low
+	ownerHigh []uint64     // greatest end of owners[:i+1]
+	rangeless []int32      // units that do not tell their addresses
+
+	abbrevTables map[abbrevKey]*abbrevTable
+	lineTables   map[uint64]*lineTable
+	entities     map[dieRef]*Entity
+	strings      map[uint64]string
+	cost         int    // bytes held by all of these
+	clock        uint64 // counts lookups
+
+	scratch    []addrRange
+	nodeRanges []nodeRange
+	nodeStack  []int32
+}
+
+// ErrNoInfo reports that there is no debug information.
+var ErrNoInfo = errors.New("no DWARF debug information")
+
+// New reads the headers of the units.
+func New(sections Sections, options Options) (*Data, error) {
+	if len(sections.Info) == 0 || len(sections.Abbrev) == 0 {
+		return nil, ErrNoInfo
+	}
+	d := &Data{sections: sections, sup: options.Supplementary, memory: options.Memory}
+	d.code = addrRange{options.CodeLow, options.CodeHigh}
+	if d.code.high == 0 {
+		d.code.high = math.MaxUint64
+	}
+	if d.memory <= 0 {
+		d.memory = defaultMemory
+	}
+	if d.sup != nil && d.sup.sup != nil {
+		return nil, errors.New("supplementary debug information has a supplement itself")
+	}
+	if err := d.parseUnits(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Frame is one function active at an address.
+type Frame struct {
+	Function *Entity // nil when only the line is known
+	File     string  // path as the compiler saw it; "" when unknown
+	Line     int     // 0 when the code belongs to no line
+	Column   int     // 0 when unknown
+}
+
+// Lookup appends the functions active at pc, the innermost first, and returns
+// dst unchanged when nothing is known.
+func (d *Data) Lookup(dst []Frame, pc uint64) []Frame {
+	d.clock++
+	if !d.indexed {
+		d.indexUnits()
+		d.indexed = true
+	}
+	if d.cost > d.memory {
+		d.evict()
+	}
+	n := len(dst)
+	find := func(u *unit) bool {
+		u.used = d.clock
+		f := d.functionAt(u, pc)
+		if f == nil {
+			return false
+		}
+		dst = d.appendFrames(dst, u, f, pc)
+		return true
+	}
+	if d.unitsOf(pc, find) {
+		return dst
+	}
+	if len(d.rangeless) > 0 {
+		d.indexRangeless()
+		if d.unitsOf(pc, find) {
+			return dst
+		}
+	}
+	// Assembler sources may have lines but no functions.
+	d.unitsOf(pc, func(u *unit) bool {
+		if lines := d.linesOf(u); lines != nil {
+			if row, ok := lines.find(pc); ok && row.line != 0 {
+				dst = append(dst, Frame{File: d.path(u, lines, row.file), Line: int(row.line), Column: int(row.column)})
+			}
+		}
+		return len(dst) > n
+	})
+	return dst
+}
+
+// appendFrames adds the functions inlined at pc and the function itself. The
+// line table places the innermost; each other frame is where the next inner one
+// was called from.
+func (d *Data) appendFrames(dst []Frame, u *unit, f *function, pc uint64) []Frame {
+	if f.body == nil {
+		f.body = d.parseBody(u, f)
+		d.charge(u, 64+32*len(f.body.nodes)+16*len(f.body.segments))
+	}
+	var at Frame
+	lines := d.linesOf(u)
+	if lines != nil {
+		if row, ok := lines.find(pc); ok {
+			at = Frame{File: d.path(u, lines, row.file), Line: int(row.line), Column: int(row.column)}
+		}
+	}
+	for n := f.body.at(pc); n >= 0; {
+		node := &f.body.nodes[n]
+		if node.hasName {
+			at.Function = d.entity(node.origin)
+		} else {
+			at.Function = &Entity{}
+		}
+		dst = append(dst, at)
+		at = Frame{Line: int(node.callLine), Column: int(node.callCol)}
+		if lines != nil {
+			at.File = d.path(u, lines, node.callFile)
+		}
+		if n = node.parent; n == foreign {
+			break
+		}
+	}
+	at.Function = d.entity(dieRef(f.die))
+	return append(dst, at)
+}
+
+// evict forgets the units that were not looked up lately, down to half of the
+// memory allowed. What is forgotten is read again when needed.
+func (d *Data) evict() {
+	d.entities, d.strings = nil, nil
+	d.abbrevTables = nil
+	lineTables := d.lineTables
+	d.lineTables = nil
+	var held []*unit
+	for i := range d.units {
+		u := &d.units[i]
+		u.table = nil
+		if u.functions != nil || u.lines != nil {
+			held = append(held, u)
+		}
+	}
+	sort.Slice(held, func(i, j int) bool { return held[i].used > held[j].used })
+	d.cost = 0
+	for _, u := range held {
+		if d.cost > d.memory/2 {
+			u.functions, u.lines, u.cost = nil, nil, 0
+			continue
+		}
+		d.cost += u.cost
+		if u.lines != nil {
+			if d.lineTables == nil {
+				d.lineTables = make(map[uint64]*lineTable, len(lineTables))
+			}
+			d.lineTables[u.stmtList] = u.lines
+			d.cost += u.lines.cost
+		}
+	}
+}
