@@ -166,10 +166,10 @@ func (t *tables) buildLoop() {
 func (t *tables) build(o *object) {
 	t.mu.Lock()
 	c := t.reopen(o)
-	name := o.name
+	path := o.path
 	t.mu.Unlock()
 	if t.progress != nil {
-		t.progress(Progress{Stage: StageTables, Object: name})
+		t.progress(Progress{Stage: StageTables, Object: path})
 	}
 	var table *unwind.Table
 	err := error(&buildError{reasonUnreadable, os.ErrClosed})

@@ -224,7 +224,7 @@ func (b *builder) userLocation(frame uint64) (location *profile.Location, ok boo
 	if mapping == nil {
 		mapping = b.addMapping(&profile.Mapping{
 			Start: o.symbols.start, Limit: o.symbols.limit, Offset: o.symbols.offset,
-			File: f.name, BuildID: o.buildID, HasFunctions: true,
+			File: o.path, BuildID: o.buildID, HasFunctions: true,
 		})
 		b.mappings[o] = mapping
 	}
@@ -238,7 +238,7 @@ func (b *builder) userLocation(frame uint64) (location *profile.Location, ok boo
 	}
 	mapping.HasInlineFrames = mapping.HasInlineFrames || len(r.lines) > 1
 	if len(r.lines) == 0 {
-		location.Line = []profile.Line{{Function: b.function(symbol.Line{Function: "[" + o.name + "]"})}}
+		location.Line = []profile.Line{{Function: b.function(symbol.Line{Function: "[" + filepath.Base(o.path) + "]"})}}
 	}
 	return b.addLocation(key, location), len(r.lines) > 0
 }

@@ -76,6 +76,10 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Frequency == 0 {
 		o.Frequency = DefaultFrequency
 	}
+	// symbol looks in these alone where any are given.
+	if len(o.DebugDirs) > 0 {
+		o.DebugDirs = append(slices.Clone(o.DebugDirs), "/usr/lib/debug")
+	}
 	if err := lowerPriority("/proc/self/task", collectorNice); err != nil {
 		return nil, newError(CodeInternal, err, "")
 	}
@@ -383,4 +387,3 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 	stats.CollectorCPUSeconds = (ownCPU() - r.ownCPU).Seconds()
 	return prof, stats, nil
 }
-

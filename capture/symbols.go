@@ -88,10 +88,10 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 				task := tasks[next]
 				next++
 				if t.progress != nil {
-					t.progress(Progress{Stage: StageSymbols, Object: task.object.name, Done: done, Total: len(tasks)})
+					t.progress(Progress{Stage: StageSymbols, Object: task.object.path, Done: done, Total: len(tasks)})
 				}
 				mu.Unlock()
-				task.object.symbols.resolve(task.object.name, task.code, task.offsets, debugDirs)
+				task.object.symbols.resolve(task.object.path, task.code, task.offsets, debugDirs)
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -107,7 +107,7 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 }
 
 // resolve finds the lines of the offsets, sorted. The caller has set busy.
-func (s *symbols) resolve(name string, c *code, offsets []uint64, debugDirs []string) {
+func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []string) {
 	if s.lines == nil {
 		s.lines = make(map[uint64]resolved, len(offsets))
 	}
@@ -122,7 +122,7 @@ func (s *symbols) resolve(name string, c *code, offsets []uint64, debugDirs []st
 	}
 	if s.binary == nil && !s.failed {
 		err := guard(func() (err error) {
-			s.binary, err = symbol.New(c.elf, symbol.Options{Name: name, DebugDirs: debugDirs})
+			s.binary, err = symbol.New(c.elf, symbol.Options{Name: filepath.Base(path), Path: path, DebugDirs: debugDirs})
 			return err
 		})
 		s.failed = err != nil

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -69,8 +68,8 @@ type mappedFile struct {
 type object struct {
 	identity string
 	buildID  string
-	name     string
-	code     *code // nil while closed
+	path     string // of the file that was opened first, as its process sees it
+	code     *code  // nil while closed
 	files    []*mappedFile
 	state    tableState
 	ref      bpf.TableRef
@@ -275,7 +274,7 @@ func (t *tables) open(f *mappedFile) {
 	}
 	o := t.objects[code.identity]
 	if o == nil {
-		o = &object{identity: code.identity, buildID: code.buildID, name: filepath.Base(f.name)}
+		o = &object{identity: code.identity, buildID: code.buildID, path: f.name}
 		t.objects[o.identity] = o
 	}
 	if o.code == nil {

@@ -1,0 +1,3 @@
+package capture
+
+func clientMain() int { return 0 }
