@@ -236,7 +236,6 @@ const (
 	ReasonAdvisory      = "advisory"       // one run a side
 	ReasonZeroVariance  = "zero-variance"  // runs of a side are copies of one another
 	ReasonNotComparable = "not-comparable" // no common functions, or far less work
-	ReasonNothingTested = "nothing-tested" // no function was large enough
 )
 
 // Stop tells a sequential caller what to do next.
@@ -254,7 +253,9 @@ const (
 	StopExhausted Stop = "exhausted"
 )
 
-// Result is the verdict with all of its evidence.
+// Result is the verdict with all of its evidence. All numbers are finite: where
+// one run a side leaves a quantity unknown (Advisory), it is 0, and p- and
+// q-values are 1.
 type Result struct {
 	Verdict Verdict
 	Reason  Reason

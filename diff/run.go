@@ -1,0 +1,113 @@
+package diff
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/google/pprof/profile"
+)
+
+// Run is one run of the program under test.
+type Run struct {
+	// Profile holds the samples of the run. Counts, where set, takes its
+	// place: Count reduces a profile to what the comparison needs, so that
+	// the profiles of many runs need not be held at once.
+	Profile *profile.Profile
+	Counts  *Counts
+
+	// CPUSeconds is the exact CPU time of the target process tree. 0 means
+	// unknown: then it is estimated from the samples.
+	CPUSeconds float64
+	// Work is the number of units of work done; 0 means 1. Either every run
+	// of a comparison says it or none.
+	Work float64
+	// Anchor is the time in seconds that the calibration kernel took around
+	// this run; 0 means that it did not run.
+	Anchor float64
+	// Label names the run in warnings and errors; "" is its number.
+	Label string
+}
+
+// observed is a run that was found fit for use.
+type observed struct {
+	counts *Counts
+	label  string
+	cpu    float64 // seconds, 0 unknown
+	work   float64
+	anchor float64 // seconds, 0 none
+}
+
+// observe counts the samples of the runs of one side and drops runs that
+// cannot be used, with a warning.
+func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("compare runs: no %s runs", side)
+	}
+	labels := make([]string, len(runs))
+	targeted := false
+	for i, run := range runs {
+		if labels[i] = run.Label; labels[i] == "" {
+			labels[i] = fmt.Sprintf("%s run %d", side, i+1)
+		}
+		if err := run.check(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", labels[i], err)
+		}
+		targeted = targeted || run.targeted()
+	}
+	scope := o.Scope
+	if scope == ScopeAuto {
+		scope = ScopeAll
+		if targeted {
+			scope = ScopeTarget
+		}
+	}
+	list := make([]observed, 0, len(runs))
+	for i, run := range runs {
+		counts := run.Counts
+		if counts == nil {
+			var err error
+			counts, err = count(run.Profile, o.SampleType, scope)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", labels[i], err)
+			}
+		} else if counts.scope != scope && (o.Scope != ScopeAuto || counts.targeted) {
+			return nil, fmt.Errorf("read %s: counted in another scope than the comparison's", labels[i])
+		} else if targeted && !counts.targeted {
+			counts = &Counts{targeted: true, event: counts.event, unit: counts.unit, period: counts.period}
+		}
+		work := run.Work
+		if work == 0 {
+			work = 1
+		}
+		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: work, anchor: run.Anchor})
+	}
+	return list, nil
+}
+
+func (r Run) check() error {
+	if r.Profile == nil && r.Counts == nil {
+		return fmt.Errorf("no profile")
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"CPU-seconds", r.CPUSeconds}, {"units of work", r.Work}, {"calibration kernel's seconds", r.Anchor}} {
+		if math.IsNaN(v.value) || math.IsInf(v.value, 0) || v.value < 0 {
+			return fmt.Errorf("%s: %v is not a finite number >= 0", v.name, v.value)
+		}
+	}
+	return nil
+}
+
+// targeted tells whether any sample of the run carries the target label.
+func (r Run) targeted() bool {
+	if r.Counts != nil {
+		return r.Counts.targeted
+	}
+	for _, s := range r.Profile.Sample {
+		if isTarget(s) {
+			return true
+		}
+	}
+	return false
+}
