@@ -91,7 +91,7 @@ func (t *table) writeNumbers(b *strings.Builder, cells []string, widths []int, s
 	for i := 2; i < len(cells); i++ {
 		line.WriteString(gap)
 		line.WriteString(strings.Repeat(" ", widths[i]-columns(cells[i])))
-		if i == effectColumn && &cells[0] != &t.header[0] {
+		if i == effectColumn {
 			line.WriteString(style.effect(cells[i]))
 		} else {
 			line.WriteString(cells[i])
@@ -129,19 +129,27 @@ func pad(s string, width int) string {
 }
 
 // wrap appends text in lines of at most width columns (0: one line), the first after first, the
-// others after rest.
+// others after rest. Units stay with their numbers; a word wider than a line is shortened.
 func wrap(b *strings.Builder, first, rest, text string, width int) {
+	words := strings.Fields(text)
 	used := columns(first)
 	b.WriteString(first)
-	for i, word := range strings.Fields(text) {
-		if i > 0 {
-			if width > 0 && used+1+columns(word) > width {
-				b.WriteString("\n" + rest)
-				used = columns(rest)
-			} else {
-				b.WriteString(" ")
-				used++
-			}
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if i+1 < len(words) && (strings.HasPrefix(words[i+1], "%") || strings.HasPrefix(words[i+1], "pp")) {
+			i++
+			word += " " + words[i]
+		}
+		if width > 0 {
+			word = shorten(word, max(width-columns(rest), 1))
+		}
+		switch fresh := used == columns(first) || used == columns(rest); {
+		case width > 0 && used+1+columns(word) > width && !fresh, width > 0 && used+columns(word) > width:
+			b.WriteString("\n" + rest)
+			used = columns(rest)
+		case !fresh:
+			b.WriteString(" ")
+			used++
 		}
 		b.WriteString(word)
 		used += columns(word)

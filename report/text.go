@@ -104,7 +104,7 @@ func (t *text) verdict() {
 
 func (t *text) sides() {
 	base, head := t.result.Base, t.result.Head
-	if base.Runs == 0 && head.Runs == 0 {
+	if base.Runs == 0 && head.Runs == 0 && t.meta.Base == (Side{}) && t.meta.Head == (Side{}) {
 		return
 	}
 	t.b.WriteString("\n")
@@ -125,7 +125,9 @@ func (t *text) sides() {
 		if widest > 0 {
 			line += gap + pad(labels[i], widest)
 		}
-		line += gap + fmt.Sprintf("%*s", widestCount, counts[i])
+		if side.Runs > 0 {
+			line += gap + fmt.Sprintf("%*s", widestCount, counts[i])
+		}
 		if side.CPUSeconds > 0 {
 			line += gap + seconds(side.CPUSeconds) + " CPU-s each"
 			if side.Runs > 1 {
@@ -138,8 +140,8 @@ func (t *text) sides() {
 	case a == b && a != "":
 		wrap(&t.b, "  on    ", "        ", a, t.options.Width)
 	case a != b:
-		wrap(&t.b, "  base on ", "          ", or(a, "an unknown machine"), t.options.Width)
-		wrap(&t.b, "  head on ", "          ", or(b, "an unknown machine"), t.options.Width)
+		wrap(&t.b, "  base on  ", "           ", or(a, "an unknown machine"), t.options.Width)
+		wrap(&t.b, "  head on  ", "           ", or(b, "an unknown machine"), t.options.Width)
 	}
 }
 
@@ -285,10 +287,10 @@ func (t *text) commands() {
 	}
 	var lines []string
 	if t.meta.Reproduce != "" {
-		lines = append(lines, "reproduce:  "+oneLine(t.meta.Reproduce))
+		lines = append(lines, "reproduce:  "+inert(t.meta.Reproduce))
 	}
 	if t.meta.Accept != "" && t.result.Verdict == diff.Fail {
-		lines = append(lines, "accept:     "+oneLine(t.meta.Accept))
+		lines = append(lines, "accept:     "+inert(t.meta.Accept))
 	}
 	if len(lines) > 0 {
 		t.b.WriteString("\n" + strings.Join(lines, "\n") + "\n")
@@ -303,12 +305,17 @@ func name(f diff.Finding) string {
 	return inert(f.Function)
 }
 
+// maxSentence is the most columns that one sentence gets: those with a 10 kB symbol in them are cut.
+const maxSentence = 500
+
 // oneLine makes a sentence inert and keeps it on one line.
-func oneLine(s string) string { return inert(strings.Join(strings.Fields(s), " ")) }
+func oneLine(s string) string {
+	return shorten(inert(strings.Join(strings.Fields(s), " ")), maxSentence)
+}
 
 func signedPoints(fraction float64) string   { return unit("%+.2f pp", fraction) }
 func unsignedPoints(fraction float64) string { return unit("%.2f pp", fraction) }
-func signedPercent(fraction float64) string  { return unit("%+.1f %%", fraction) }
+func signedPercent(fraction float64) string  { return unit("%+.2f %%", fraction) }
 
 func percent(fraction float64, decimals int) string {
 	return unit("%."+strconv.Itoa(decimals)+"f %%", fraction)
