@@ -2,6 +2,7 @@ package gopclntab
 
 import (
 	"debug/dwarf"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func (o *oracle) readLines(t *testing.T, data *dwarf.Data, unit *dwarf.Entry) {
 	}
 	for {
 		var entry dwarf.LineEntry
-		if err := reader.Next(&entry); err == io.EOF {
+		if err := reader.Next(&entry); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
 			t.Fatal(err)
