@@ -68,6 +68,7 @@ func (d damaged) Unwrap() []error { return []error{ErrCorrupt, d.cause} }
 
 // bare strips the path from an error of the file system, for sentences that have named it already.
 func bare(err error) error {
+	//nolint:errorlint // an error that says more than the path must keep it
 	if path, ok := err.(*fs.PathError); ok {
 		return path.Err
 	}

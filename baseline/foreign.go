@@ -65,7 +65,7 @@ func LoadProfiles(paths ...string) (*Recording, error) {
 			return nil, err
 		}
 		recording.Profiles = append(recording.Profiles, p)
-		recording.Manifest.Runs = append(recording.Manifest.Runs, RunInfo{File: file, WorkUnits: 1})
+		recording.Runs = append(recording.Runs, RunInfo{File: file, WorkUnits: 1})
 		// The oldest profile dates the recording.
 		if at := p.TimeNanos; at > 0 && (recording.Time.IsZero() || time.Unix(0, at).Before(recording.Time)) {
 			recording.Time = time.Unix(0, at).UTC()

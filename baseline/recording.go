@@ -172,7 +172,7 @@ func (r *Recording) Save(dir string, o CreateOptions) error {
 	if err != nil {
 		return err
 	}
-	for i, info := range r.Manifest.Runs {
+	for i, info := range r.Runs {
 		if err := w.Add(info, r.Profiles[i].Raw); err != nil {
 			_ = w.Discard() // the source is still there
 			return err
@@ -196,7 +196,7 @@ func (r *Recording) Name() string {
 // CPUSeconds returns the exact CPU-seconds of the target over all runs; 0 for foreign profiles.
 func (r *Recording) CPUSeconds() float64 {
 	var sum float64
-	for _, run := range r.Manifest.Runs {
+	for _, run := range r.Runs {
 		sum += run.CPUSeconds
 	}
 	return sum

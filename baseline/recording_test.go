@@ -260,7 +260,7 @@ func TestParseManifestIgnoresUnknownFieldsOfItsVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = bytes.Replace(data, []byte(`"suite"`), []byte(`"colour": "red", "suite"`), 1)
+	data = bytes.Replace(data, []byte(`"suite"`), []byte(`"color": "red", "suite"`), 1)
 	got, err := ParseManifest(data)
 	if err != nil || got.Suite != "parse" {
 		t.Errorf("suite %q, error %v; want parse and none", got.Suite, err)

@@ -157,7 +157,7 @@ func wrap(b *strings.Builder, first, rest, text string, width int) {
 	b.WriteString("\n")
 }
 
-// style adds colour, or nothing.
+// style adds color, or nothing.
 type style bool
 
 // ECMA-48, 8.3.117, "SGR: select graphic rendition".
@@ -178,7 +178,7 @@ func (s style) paint(text string, codes ...string) string {
 func (s style) plain(text string) string { return text }
 func (s style) bold(text string) string  { return s.paint(text, sgrBold) }
 
-// effect colours a signed number by its direction.
+// effect colors a signed number by its direction.
 func (s style) effect(text string) string {
 	switch {
 	case strings.HasPrefix(text, "+"):

@@ -19,9 +19,6 @@ type TextOptions struct {
 	Root  string // files below this directory are named relative to it
 }
 
-// maxRows is how many findings of a kind are listed; the JSON report has all.
-const maxRows = 20
-
 // effectColumn is the column of a table of findings that shows the effect.
 const effectColumn = 4
 
@@ -41,7 +38,7 @@ func Text(w io.Writer, r *diff.Result, m Meta, o TextOptions) error {
 	return nil
 }
 
-// Summary returns the verdict in one line without colour, for logs.
+// Summary returns the verdict in one line without color, for logs.
 func Summary(r *diff.Result, m Meta) string {
 	var b strings.Builder
 	b.WriteString(r.Verdict.String())
@@ -92,14 +89,27 @@ func (t *text) verdict() {
 	case diff.Fail:
 		color = sgrRed
 	}
-	line := oneLine(t.result.Reason.Text)
+	line := oneLine(t.shortReason())
 	if t.meta.Suite != "" {
 		line = inert(t.meta.Suite) + ": " + line
 	}
-	// Colour is added afterwards, since it takes no columns.
+	// Color is added afterwards, since it takes no columns.
 	var b strings.Builder
 	wrap(&b, word+"  ", strings.Repeat(" ", len(word)+2), line, t.options.Width)
 	t.b.WriteString(t.style.paint(word, sgrBold, color) + strings.TrimPrefix(b.String(), word))
+}
+
+// shortReason is the reason with a long name in it cut as in the table, so that the numbers behind it
+// can be found.
+func (t *text) shortReason() string {
+	reason := t.result.Reason.Text
+	const enough = 60
+	for _, f := range t.result.Findings {
+		if columns(f.Function) > enough && strings.Contains(reason, f.Function) {
+			return strings.Replace(reason, f.Function, shorten(inert(f.Function), enough), 1)
+		}
+	}
+	return reason
 }
 
 func (t *text) sides() {
@@ -146,11 +156,15 @@ func (t *text) sides() {
 }
 
 func (t *text) findings() {
+	growth := "Regressions"
+	if t.result.Verdict != diff.Fail {
+		growth = "Growth, not judged" // the reason of the verdict says why
+	}
 	for _, section := range []struct {
 		title string
 		holds func(diff.Finding) bool
 	}{
-		{"Regressions", func(f diff.Finding) bool { return f.Severity == diff.Fails }},
+		{growth, func(f diff.Finding) bool { return f.Severity == diff.Fails }},
 		{"Worth a look", func(f diff.Finding) bool { return f.Severity == diff.Warns }},
 		{"Improvements", func(f diff.Finding) bool { return f.Severity == diff.Informs && f.Effect < 0 }},
 		{"Other changes", func(f diff.Finding) bool { return f.Severity == diff.Informs && !(f.Effect < 0) }},
@@ -169,7 +183,7 @@ func (t *text) section(title string, holds func(diff.Finding) bool) {
 		if !holds(f) {
 			continue
 		}
-		if found++; found > maxRows {
+		if found++; found > t.maxRows() {
 			continue
 		}
 		table.rows = append(table.rows, row{
@@ -188,6 +202,15 @@ func (t *text) section(title string, holds func(diff.Finding) bool) {
 	if more := found - len(table.rows); more > 0 {
 		fmt.Fprintf(&t.b, "%sand %d more\n", indent, more)
 	}
+}
+
+// maxRows is how many findings of a kind are listed; the JSON report has all. Of two programs that
+// have nothing in common a few say enough.
+func (t *text) maxRows() int {
+	if t.result.Reason.Code == diff.ReasonNotComparable {
+		return 3
+	}
+	return 20
 }
 
 // where returns the file and line of a finding as short as it can be without doubt, or the object
@@ -219,13 +242,16 @@ func (t *text) total() {
 	}
 	line := fmt.Sprintf("Total CPU %s", signedPercent(total.Effect))
 	if total.Tested {
-		line += " " + interval(total.CI) + ", p " + probability(total.P)
+		line += " " + interval(total.CI)
 	}
 	if total.Sampled {
 		line += ", counted from samples"
 	}
 	if total.HasAnchor {
-		line += fmt.Sprintf("; the calibration kernel %s %s", signedPercent(total.AnchorEffect), interval(total.AnchorCI))
+		line += "; the calibration kernel " + signedPercent(total.AnchorEffect)
+		if total.Tested {
+			line += " " + interval(total.AnchorCI)
+		}
 	}
 	t.b.WriteString("\n")
 	wrap(&t.b, "", indent, line, t.options.Width)
@@ -240,16 +266,16 @@ func (t *text) warnings() {
 	for _, warning := range all {
 		// What the verdict has said already needs only its hint.
 		if warning.Text != t.result.Reason.Text {
-			t.labelled("warning: ", oneLine(warning.Text))
+			t.labeled("warning: ", oneLine(warning.Text))
 		}
 		if warning.Hint != "" {
-			t.labelled("hint: ", oneLine(warning.Hint))
+			t.labeled("hint: ", oneLine(warning.Hint))
 		}
 	}
 }
 
-// labelled writes a label in colour and a text that wraps below itself.
-func (t *text) labelled(label, line string) {
+// labeled writes a label in color and a text that wraps below itself.
+func (t *text) labeled(label, line string) {
 	var b strings.Builder
 	wrap(&b, label, indent, line, t.options.Width)
 	t.b.WriteString(t.style.paint(strings.TrimSuffix(label, " "), sgrYellow) + strings.TrimPrefix(b.String(), strings.TrimSuffix(label, " ")))
