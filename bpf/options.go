@@ -4,6 +4,11 @@
 // Needs kernel 6.1 with BTF.
 package bpf
 
+import (
+	"fmt"
+	"math/bits"
+)
+
 // Event is what makes a CPU take a sample.
 type Event uint8
 
@@ -46,4 +51,34 @@ type Options struct {
 	// Measure keeps the time that the program takes in Counters.Nanoseconds,
 	// at the price of two clock readings a sample.
 	Measure bool
+}
+
+// withDefaults fills in what is 0, and rounds.
+func (o Options) withDefaults() (Options, error) {
+	if o.Frequency == 0 {
+		o.Frequency = DefaultFrequency
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = DefaultRows
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = DefaultRingBytes
+	}
+	if o.Frequency < 1 || o.Frequency > MaxFrequency {
+		return o, fmt.Errorf("sample at %d Hz: not between 1 and %d", o.Frequency, MaxFrequency)
+	}
+	if o.Event > Cycles {
+		return o, fmt.Errorf("sample by event %d: unknown", o.Event)
+	}
+	// More rows than 2^30 would overflow a page's first row.
+	if o.MaxRows < 0 || o.MaxRows > 1<<30 {
+		return o, fmt.Errorf("make room for %d rows: not between 1 and %d", o.MaxRows, 1<<30)
+	}
+	if o.RingBytes < 0 || o.RingBytes > 1<<30 {
+		return o, fmt.Errorf("make a ring of %d bytes: not between 1 and %d", o.RingBytes, 1<<30)
+	}
+	o.MaxRows = (o.MaxRows + rowsPerChunk - 1) / rowsPerChunk * rowsPerChunk
+	// Four of the largest samples fit into the smallest ring.
+	o.RingBytes = max(1<<bits.Len(uint(o.RingBytes-1)), 64<<10)
+	return o, nil
 }

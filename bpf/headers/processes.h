@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The life of processes: who belongs to a target, and what CPU time it took. */
+#ifndef TOLLGATE_PROCESSES_H
+#define TOLLGATE_PROCESSES_H
+
+/* Returns the run that the task belongs to and counts a sample of it, or 0. */
+static __always_inline u32 count_target(struct task_struct *task)
+{
+	u64 key = (u64)task;
+	struct run_state *run;
+	struct task_tag *tag;
+	u32 index;
+
+	if (!runs_active)
+		return 0;
+	tag = bpf_map_lookup_elem(&tasks, &key);
+	if (!tag)
+		return 0;
+	index = tag->run % RUNS;
+	run = bpf_map_lookup_elem(&runs, &index);
+	if (run && run->run == tag->run)
+		__sync_fetch_and_add(&run->samples, 1);
+	return tag->run;
+}
+
+static __always_inline void count_event(bool lost_event, bool lost_task)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct event_counters *counters = bpf_map_lookup_elem(&events, &cpu);
+
+	/* Another event may interrupt between load and store. */
+	if (counters && lost_event)
+		__sync_fetch_and_add(&counters->lost_events, 1);
+	if (counters && lost_task)
+		__sync_fetch_and_add(&counters->lost_tasks, 1);
+}
+
+static __always_inline void fill_usage(struct usage *usage, struct task_struct *task)
+{
+	usage->runtime = task->se.sum_exec_runtime;
+	usage->utime = task->utime;
+	usage->stime = task->stime;
+	usage->nvcsw = task->nvcsw;
+	usage->nivcsw = task->nivcsw;
+	usage->threads = 1;
+}
+
+static __always_inline void add_usage(struct usage *sum, struct usage *usage)
+{
+	__sync_fetch_and_add(&sum->runtime, usage->runtime);
+	__sync_fetch_and_add(&sum->utime, usage->utime);
+	__sync_fetch_and_add(&sum->stime, usage->stime);
+	__sync_fetch_and_add(&sum->nvcsw, usage->nvcsw);
+	__sync_fetch_and_add(&sum->nivcsw, usage->nivcsw);
+	__sync_fetch_and_add(&sum->threads, usage->threads);
+}
+
+static __always_inline void send_process(u32 kind, struct task_struct *task, u32 parent,
+					 u32 run, struct usage *usage)
+{
+	struct process_record r = {};
+
+	r.header.time = bpf_ktime_get_ns();
+	r.header.length = sizeof(r);
+	r.header.kind = kind;
+	r.pid = task->tgid;
+	r.tid = task->pid;
+	r.parent = parent;
+	r.run = run;
+	r.exit_code = task->exit_code;
+	bpf_probe_read_kernel(r.comm, sizeof(r.comm), task->comm);
+	if (usage)
+		r.usage = *usage;
+	if (bpf_ringbuf_output(&ring, &r, sizeof(r), BPF_RB_NO_WAKEUP))
+		count_event(true, false);
+}
+
+SEC("tp_btf/sched_process_fork")
+int process_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 parent_tgid = parent->tgid, tgid = child->tgid, run = 0, *root;
+	bool thread = tgid == parent_tgid;
+	u64 key = (u64)parent;
+	struct task_tag *tag;
+
+	tag = bpf_map_lookup_elem(&tasks, &key);
+	if (tag) {
+		run = tag->run;
+	} else if (!thread) {
+		root = bpf_map_lookup_elem(&armed, &parent_tgid);
+		if (root)
+			run = *root;
+	}
+	if (run) {
+		struct task_tag new = {};
+
+		new.run = run;
+		new.pid = tgid;
+		new.tid = child->pid;
+		key = (u64)child;
+		if (bpf_map_update_elem(&tasks, &key, &new, BPF_ANY))
+			count_event(false, true);
+	}
+	if (!thread)
+		send_process(RECORD_FORK, child, parent_tgid, run, NULL);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int process_exec(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 key = (u64)task;
+	struct task_tag *tag = bpf_map_lookup_elem(&tasks, &key);
+
+	/* A thread that calls execve takes over the id of the process. */
+	if (tag)
+		tag->tid = task->pid;
+	send_process(RECORD_EXEC, task, 0, tag ? tag->run : 0, NULL);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 key = (u64)task;
+	struct task_tag *tag = bpf_map_lookup_elem(&tasks, &key);
+	struct usage usage;
+
+	fill_usage(&usage, task);
+	if (tag) {
+		tag->usage = usage;
+		tag->exited = 1;
+	}
+	if (task->signal->live.counter == 0)
+		send_process(RECORD_EXIT, task, 0, tag ? tag->run : 0, &usage);
+	return 0;
+}
+
+static __always_inline void count_other(struct task_struct *task, struct usage *usage)
+{
+	struct task_struct *leader = task->group_leader;
+	struct usage *sum, zero = {};
+	struct comm_key key = {};
+
+	/* The time of older threads is mostly of before. */
+	if (task->start_time < load_time || !leader)
+		return;
+	bpf_probe_read_kernel(key.comm, sizeof(key.comm), leader->comm);
+	sum = bpf_map_lookup_elem(&others, &key);
+	if (!sum) {
+		bpf_map_update_elem(&others, &key, &zero, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&others, &key);
+	}
+	if (sum)
+		add_usage(sum, usage);
+}
+
+/* The last sight of a thread, when its CPU time is final: at exit the time
+ * since the last tick, and what exiting takes, are still missing. */
+SEC("tp_btf/sched_process_free")
+int process_free(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 key = (u64)task;
+	struct task_tag *tag = bpf_map_lookup_elem(&tasks, &key);
+	struct run_state *run;
+	struct usage usage;
+	u32 id, index;
+
+	fill_usage(&usage, task);
+	if (!tag) {
+		count_other(task, &usage);
+		return 0;
+	}
+	id = tag->run;
+	index = id % RUNS;
+	run = bpf_map_lookup_elem(&runs, &index);
+	if (run && run->run == id)
+		add_usage(&run->usage, &usage);
+	bpf_map_delete_elem(&tasks, &key);
+	send_process(RECORD_FREE, task, 0, id, &usage);
+	return 0;
+}
+
+#endif
