@@ -35,14 +35,15 @@ type Side struct {
 	Partial     string    // why runs are missing
 }
 
-// label returns the shortest name that tells a person which version this is: a commit, else where
-// the runs came from.
+// label tells a person in a few words which version this is: where the runs came from and their
+// commit, or the command where that is all that tells the sides apart.
 func (s Side) label() string {
+	source := s.Source
+	if source == "base" || source == "head" {
+		source = "" // the line says so already
+	}
 	if s.Commit == "" {
-		if s.Command != "" && (s.Source == "" || s.Source == "base" || s.Source == "head") {
-			return s.Command
-		}
-		return s.Source
+		return or(source, or(s.Command, s.Source))
 	}
 	label := s.Commit
 	if len(label) > 12 {
@@ -53,6 +54,9 @@ func (s Side) label() string {
 	}
 	if s.Branch != "" {
 		label += " (" + s.Branch + ")"
+	}
+	if source != "" {
+		label = source + ", " + label
 	}
 	return label
 }

@@ -284,7 +284,7 @@ func (t *text) labeled(label, line string) {
 // sensitivity says what would have been found, and how many runs a pass takes.
 func (t *text) sensitivity() {
 	r := t.result
-	if r.Tested == 0 || !(r.MDE > 0) || math.IsInf(r.MDE, 0) {
+	if r.Tested == 0 || r.Reason.Code == diff.ReasonNotComparable || !(r.MDE > 0) || math.IsInf(r.MDE, 0) {
 		return
 	}
 	line := fmt.Sprintf("These runs would have shown a regression from %s in any tested function", unsignedPoints(r.MDE))
@@ -299,7 +299,7 @@ func (t *text) sensitivity() {
 		if r.PairsNeeded > 0 {
 			line += fmt.Sprintf(" About %s of runs would allow a pass.", plural(r.PairsNeeded, "pair"))
 		} else {
-			line += " No number of runs would allow a pass with this noise."
+			line += " More runs alone would not allow a pass."
 		}
 	}
 	t.b.WriteString("\n")

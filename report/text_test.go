@@ -24,7 +24,7 @@ func exampleMeta() Meta {
 		Suite:       "parse",
 		Time:        time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
 		Base: Side{
-			Source: "main", Command: "./bench -n 3", Commit: strings.Repeat("0123456789", 4), Branch: "main",
+			Source: "baseline parse", Command: "./bench -n 3", Commit: strings.Repeat("0123456789", 4), Branch: "main",
 			Environment: "Example CPU, 4 cores, 15.6 GiB, Linux 6.1.0, kvm",
 		},
 		Head: Side{
