@@ -3,7 +3,9 @@ package capture
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -92,10 +94,45 @@ func (b *builder) build(list []*stack) error {
 	for _, s := range list {
 		b.add(s)
 	}
+	b.mainMapping(list)
 	if err := b.profile.CheckValid(); err != nil {
 		return fmt.Errorf("build profile: %w", err)
 	}
 	return nil
+}
+
+// mainMapping puts the program that most target samples ran in first, where
+// pprof looks for the name of what was profiled. Libraries do not count: a
+// program may spend all of its time in one.
+func (b *builder) mainMapping(list []*stack) {
+	weight := map[*object]uint64{}
+	var first *object
+	for _, s := range list {
+		if !s.target {
+			continue
+		}
+		counted := map[*object]bool{}
+		for _, frame := range s.user {
+			f := b.tables.file(uint16(frame >> fileShift))
+			if f == nil || f.object == nil || counted[f.object] || strings.Contains(filepath.Base(f.object.path), ".so") {
+				continue
+			}
+			counted[f.object] = true
+			weight[f.object] += s.count
+			if first == nil || weight[f.object] > weight[first] {
+				first = f.object
+			}
+		}
+	}
+	at := slices.Index(b.profile.Mapping, b.mappings[first])
+	if first == nil || at < 0 {
+		return
+	}
+	main := b.profile.Mapping[at]
+	b.profile.Mapping = slices.Insert(slices.Delete(b.profile.Mapping, at, at+1), 0, main)
+	for i, m := range b.profile.Mapping {
+		m.ID = uint64(i + 1)
+	}
 }
 
 func (b *builder) add(s *stack) {
