@@ -21,7 +21,7 @@ func makeHidden(final string) (string, *os.File, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		lock, err := lockDir(temp)
+		lock, _, err := lockDir(temp)
 		if err != nil {
 			continue // another writer's sweep took it, not locked yet, for abandoned
 		}
@@ -53,9 +53,13 @@ func sweep(final string) []string {
 			continue
 		}
 		path := filepath.Join(parent, entry.Name())
-		lock, err := lockDir(path)
+		lock, locked, err := lockDir(path)
 		if err != nil {
 			continue // its writer lives
+		}
+		if !locked {
+			_ = lock.Close()
+			continue // its writer may live
 		}
 		if _, err := os.Stat(filepath.Join(path, ManifestName)); err == nil {
 			kept = append(kept, path)
@@ -67,16 +71,20 @@ func sweep(final string) []string {
 	return kept
 }
 
-// lockDir opens and locks a directory, or fails at once if another process holds the lock.
-func lockDir(path string) (*os.File, error) {
-	dir, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// lockDir opens and locks a directory, or fails at once if another process holds the lock. File
+// systems that cannot lock a directory, such as NFS, leave it open and not locked.
+func lockDir(path string) (dir *os.File, locked bool, err error) {
+	if dir, err = os.Open(path); err != nil {
+		return nil, false, err
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), dir.Close())
+	switch err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case err == nil:
+		return dir, true, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		_ = dir.Close()
+		return nil, false, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return dir, nil
+	return dir, false, nil
 }
 
 // writeDurable writes a file so that after its return, or after a crash, path holds either all of

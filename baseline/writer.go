@@ -203,22 +203,35 @@ func (w *Writer) publish() error {
 		return err
 	}
 	err = w.exchange(w.temp, w.dir)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// File systems without the exchange (NFS, some FUSE ones) get two renames; a reader between
-		// them finds nothing, never a mixture.
-		old := w.temp + ".old"
-		if err := os.Rename(w.dir, old); err != nil {
-			return err
-		}
-		if err := os.Rename(w.temp, w.dir); err != nil {
-			return errors.Join(err, os.Rename(old, w.dir))
-		}
-		return os.RemoveAll(old)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EXDEV) {
+		return w.replaceInSteps()
 	}
 	if err != nil {
 		return err
 	}
 	return os.RemoveAll(w.temp) // now the replaced recording
+}
+
+// replaceInSteps does without the exchange, which NFS, some FUSE file systems, and overlayfs for what
+// came with the image do not have. A reader in between finds nothing, never a mixture.
+func (w *Writer) replaceInSteps() error {
+	old := w.temp + ".old"
+	err := unix.Rename(w.dir, old)
+	if errors.Is(err, unix.EXDEV) {
+		// Overlayfs does not move directories of the image at all. The new recording is complete and
+		// on disk, so that nothing is lost if this is cut short.
+		if err := os.RemoveAll(w.dir); err != nil {
+			return err
+		}
+		return unix.Rename(w.temp, w.dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Rename(w.temp, w.dir); err != nil {
+		return errors.Join(err, unix.Rename(old, w.dir))
+	}
+	return os.RemoveAll(old)
 }
 
 // writeManifest replaces the manifest in the hidden directory, giving up the reserve if it must.

@@ -353,6 +353,44 @@ func TestFullDiskRefusesToBegin(t *testing.T) {
 	}
 }
 
+// A container's image may hold the baseline that is replaced.
+func TestCommitReplacesWhatAnOverlayHasBelow(t *testing.T) {
+	disk := mountTmpfs(t, 1<<20) // an overlay's upper directory must not be on another overlay
+	in := func(name string) string { return filepath.Join(disk, name) }
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(in(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeRecording(t, in("lower/out"), testHeader(), 3)
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=off", in("lower"), in("upper"), in("work"))
+	if err := unix.Mount("tollgate-test", in("merged"), "overlay", 0, options); err != nil {
+		t.Skipf("the kernel has no overlayfs that can be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(in("merged"), unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	w, err := Create(in("merged/out"), testHeader(), CreateOptions{Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add(testRun(5, 1), gzippedProfile(t, 5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(in("merged/out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := fileNames(t, in("merged")); len(r.Runs) != 1 || len(names) != 1 {
+		t.Errorf("%d runs; directory holds %q", len(r.Runs), names)
+	}
+}
+
 // mountTmpfs mounts a file system of that many bytes for the time of the test.
 func mountTmpfs(t *testing.T, size int) string {
 	t.Helper()
