@@ -202,13 +202,8 @@ func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*basel
 // meta adds how to get this result again, and how to live with it.
 func (o *checkOptions) meta(base, head *baseline.Recording) report.Meta {
 	m := metaOf(base, head)
-	command := commandLine(o.command)
 	m.Base.Source = "baseline " + o.baseline
-	m.Reproduce = fmt.Sprintf("tollgate check --baseline %s --runs %d -- %s", o.baseline, o.runs, command)
-	if o.store != baseline.DefaultStore {
-		m.Reproduce = fmt.Sprintf("tollgate check --store %s --baseline %s --runs %d -- %s",
-			commandLine([]string{o.store}), o.baseline, o.runs, command)
-	}
+	m.Reproduce = o.app.again()
 	if o.output != "" {
 		m.Accept = fmt.Sprintf("tollgate baseline save --store %s %s %s", commandLine([]string{o.store}), o.baseline, commandLine([]string{o.output}))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/tollgate-dev/tollgate/baseline"
@@ -95,8 +96,7 @@ func (o *compareOptions) run(ctx context.Context) error {
 	meta := metaOf(c.sides[base].recording, c.sides[head].recording)
 	// Both sides were run from one checkout, whose commit says nothing about either.
 	meta.Base.Commit, meta.Head.Commit = "", ""
-	meta.Reproduce = fmt.Sprintf("tollgate compare --runs %d --seed %d --base-command %s -- %s",
-		o.runs, o.seed, commandLine([]string{o.baseCommand}), commandLine(o.command))
+	meta.Reproduce = o.app.again("--seed", strconv.FormatUint(o.seed, 10))
 	return o.app.present(result, meta, &o.json)
 }
 

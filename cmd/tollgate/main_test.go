@@ -35,6 +35,14 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("TOLLGATE", program)
+			// Scripts have a home of their own; without the cache every `go tool` would be built anew.
+			cache, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+			if err != nil {
+				return err
+			}
+			build, modules, _ := strings.Cut(strings.TrimSpace(string(cache)), "\n")
+			env.Setenv("GOCACHE", build)
+			env.Setenv("GOMODCACHE", modules)
 			return nil
 		},
 		Condition: scriptCondition,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,16 @@ func commandLine(args []string) string {
 		}
 	}
 	return oneLine(strings.Join(words, " "))
+}
+
+// again renders the command line that gives this result once more, with flags that pin what chance
+// decided the first time.
+func (a *app) again(flags ...string) string {
+	args := append([]string{"tollgate"}, a.args...)
+	if len(a.args) > 0 && len(flags) > 0 && !slices.Contains(a.args, flags[0]) {
+		args = slices.Insert(args, 2, flags...)
+	}
+	return commandLine(args)
 }
 
 // shorten cuts a line to at most n characters.

@@ -36,7 +36,7 @@ interrupted run itself is kept only if there is no completed one.
 ` + recordCodes,
 		Example: `  tollgate record -- make test
   tollgate record -o base --runs 10 --warmup 1 -- ./bench --size 1000
-  go tool pprof -top -tagfocus=target=1 base/run-001.pb.gz`,
+  go tool pprof -top -relative_percentages -tagfocus=target=. base/run-001.pb.gz`,
 		Args: wrapped,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
@@ -209,6 +209,9 @@ func recordingError(err error) error {
 // inputError gives an error about reading what the user named its exit code.
 func inputError(err error) error { return fail(exitUsage, err, "") }
 
+// fewSamples is where a warning about them begins: a function of 5 % has 10 samples then.
+const fewSamples = 200
+
 // summarize says in a few lines what was recorded.
 func (o *recordOptions) summarize(p *progress, runs []measuredRun) {
 	var total baseline.Accounting
@@ -221,13 +224,14 @@ func (o *recordOptions) summarize(p *progress, runs []measuredRun) {
 		total.Complete += run.info.Complete
 		total.Lost += run.info.Lost
 		total.Unsymbolized += run.info.Unsymbolized
+		total.CollectorCPUSeconds += run.info.CollectorCPUSeconds
 		for _, other := range run.info.Others {
 			others[other.Comm] += other.CPUSeconds
 		}
 	}
 	p.note("%s of %s, %s wall", plural(len(runs), "run"), o.name, seconds(total.WallSeconds))
 	agreement := ""
-	if total.CPUSeconds > 0 {
+	if total.CPUSeconds > 0 && total.TargetSamples >= 100 {
 		agreement = fmt.Sprintf(" (%+.1f %%)", 100*(total.SampledSeconds/total.CPUSeconds-1))
 	}
 	p.note("  CPU      %s exact, %s by samples%s", seconds(total.CPUSeconds), seconds(total.SampledSeconds), agreement)
@@ -240,13 +244,19 @@ func (o *recordOptions) summarize(p *progress, runs []measuredRun) {
 			line += fmt.Sprintf(", %s without a name", percent(total.Unsymbolized, total.TargetSamples))
 		}
 		p.note("%s", line)
+		if mean := total.TargetSamples / uint64(len(runs)); mean < fewSamples {
+			p.warn("%s a run are too few to tell much; let the command do more work", plural(int(mean), "sample"))
+		}
 	}
-	if line := topConsumers(others, 3, 0.01*total.WallSeconds); line != "" {
-		p.note("  others   %s", line)
+	delete(others, "tollgate") // the collector, which is told apart
+	line := "the collector " + seconds(total.CollectorCPUSeconds)
+	if busy := topConsumers(others, 3, 0.01*total.WallSeconds); busy != "" {
+		line = busy + ", " + line
 	}
+	p.note("  others   %s", line)
 	p.note("  kept in  %s", o.output)
 	if total.TargetSamples > 0 {
-		p.note("look at it with: go tool pprof -top -tagfocus=target=1 %s", filepath.Join(o.output, "run-001.pb.gz"))
+		p.note("look at it with: go tool pprof -top -relative_percentages -tagfocus=target=. %s", filepath.Join(o.output, "run-001.pb.gz"))
 	}
 }
 

@@ -17,6 +17,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            environment
+	args           []string // the command line, without the program's name
 }
 
 // run executes one command line and returns its exit code. Streams that are *os.File are inherited
@@ -24,7 +25,7 @@ type app struct {
 func run(stdin io.Reader, stdout, stderr io.Writer, args, env []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: environment(env)}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: environment(env), args: args}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)

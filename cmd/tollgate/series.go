@@ -24,8 +24,10 @@ func (b *bench) series(ctx context.Context, command []string, add func(measuredR
 	}
 	for i := range o.runs {
 		what := fmt.Sprintf("run %d/%d", i+1, o.runs)
-		if o.runs > 1 || !b.yields() {
+		if o.runs > 1 {
 			b.progress.begin(b.yields(), "%s", what)
+		} else if !b.yields() {
+			b.progress.busy("running")
 		}
 		run, err := b.measure(ctx, command)
 		b.progress.end()
