@@ -68,13 +68,13 @@ type samplerCpuState struct {
 		End       uint64
 		Delta     uint64
 		Vma       uint64
-		File      uint64
+		Inode     uint64
+		Version   uint64
 		PageBase  uint32
 		PageCount uint32
 		Id        uint16
 		Flags     uint16
 		Epoch     uint32
-		Reserved  uint64
 	}
 	Missing    samplerMissingMapping
 	LastWakeup uint64
@@ -85,6 +85,7 @@ type samplerCpuState struct {
 	}
 	General [32]uint64
 	Node    [32]uint64
+	Vma     [32]uint64
 	Window  [128]uint64
 	Saved   [34]uint64
 	Record  samplerSampleRecord
@@ -152,13 +153,13 @@ type samplerProcessSlot struct {
 		End       uint64
 		Delta     uint64
 		Vma       uint64
-		File      uint64
+		Inode     uint64
+		Version   uint64
 		PageBase  uint32
 		PageCount uint32
 		Id        uint16
 		Flags     uint16
 		Epoch     uint32
-		Reserved  uint64
 	}
 }
 

@@ -95,41 +95,61 @@ static __always_inline u64 mtime_of(void *inode)
 	return 0;
 }
 
+/* Tells two files apart whose inodes have had the same address. */
+static __always_inline u64 version_of(u64 ino, u64 mtime)
+{
+	return ino * 0x9e3779b97f4a7c15ULL + mtime;
+}
+
+/* Fields of the vm_area_struct in c->vma. One read of its head costs less than
+ * a read of each. */
+#define VMA_WORD(c, field)                                                     \
+	((c)->vma[WORD_OF(struct vm_area_struct, field) & (VMA_WORDS - 1)])
+
+/* Reads vma and tells whether it is an executable mapping of addr; a stop
+ * reason when not. The memory may have become that of something else. */
+static __always_inline int read_vma(struct cpu_state *c, u64 vma, u64 addr)
+{
+	if (bpf_probe_read_kernel(c->vma, sizeof(c->vma), (void *)vma))
+		return STOP_NO_MAPPING;
+	if (addr < VMA_WORD(c, vm_start) || addr >= VMA_WORD(c, vm_end) ||
+	    VMA_WORD(c, vm_mm) != c->mm)
+		return STOP_NO_MAPPING;
+	return VMA_WORD(c, vm_flags) & VM_EXEC ? 0 : STOP_BAD_PC;
+}
+
 /* Finds the mapping of addr in the address space; c->current becomes it. */
 __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 {
-	struct vm_area_struct *vma;
-	struct mapping *m;
-	struct file_key *key;
 	struct file_entry *entry;
 	struct inode *inode;
+	struct mapping *m;
+	struct file_key *key;
 	struct file *file;
-	u64 offset;
+	u64 vma, offset;
+	int reason;
 
 	if (!c)
 		return STOP_INTERNAL;
 	m = &c->current;
 	key = &c->missing.key;
 	c->counters.walks++;
-	vma = (void *)find_vma(c, addr);
+	m->start = m->end = 0;
+	vma = find_vma(c, addr);
 	if (!vma)
-		goto none;
-	m->start = BPF_CORE_READ(vma, vm_start);
-	m->end = BPF_CORE_READ(vma, vm_end);
-	if (addr < m->start || addr >= m->end ||
-	    (u64)BPF_CORE_READ(vma, vm_mm) != c->mm)
-		goto none;
-	if (!(BPF_CORE_READ(vma, vm_flags) & VM_EXEC)) {
-		m->start = m->end = 0;
-		return STOP_BAD_PC;
-	}
-	m->vma = (u64)vma;
-	file = BPF_CORE_READ(vma, vm_file);
-	m->file = (u64)file;
+		return STOP_NO_MAPPING;
+	reason = read_vma(c, vma, addr);
+	if (reason)
+		return reason;
+	m->start = VMA_WORD(c, vm_start);
+	m->end = VMA_WORD(c, vm_end);
+	m->vma = vma;
+	m->inode = m->version = 0;
+	m->page_base = m->page_count = 0;
 	m->flags = 0;
 	m->id = 0;
-	m->page_base = m->page_count = 0;
-	offset = (u64)BPF_CORE_READ(vma, vm_pgoff) << page_shift;
+	file = (void *)VMA_WORD(c, vm_file);
+	offset = VMA_WORD(c, vm_pgoff) << page_shift;
 	key->ino = key->mtime = 0;
 	key->dev = key->gen = 0;
 	if (file) {
@@ -138,6 +158,8 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 		key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 		key->gen = BPF_CORE_READ(inode, i_generation);
 		key->mtime = mtime_of(inode);
+		m->inode = (u64)inode;
+		m->version = version_of(key->ino, key->mtime);
 	} else if (m->start == c->vdso) {
 		key->ino = 1;
 		offset = 0;
@@ -145,7 +167,7 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 		m->flags = MAPPING_ANONYMOUS;
 	}
 	m->delta = offset - m->start;
-	if (m->flags & MAPPING_ANONYMOUS)
+	if (m->flags)
 		return 0;
 	entry = bpf_map_lookup_elem(&files, key);
 	if (!entry) {
@@ -159,24 +181,32 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	m->page_base = entry->page_base;
 	m->page_count = entry->page_count;
 	return 0;
-none:
-	m->start = m->end = 0;
-	return STOP_NO_MAPPING;
 }
 
-/* Tells whether the address space still has the mapping. */
-static __always_inline bool still_mapped(struct cpu_state *c, struct mapping *m)
+/*
+ * Tells whether the address space still has the mapping. Not even a loaded
+ * library that replaced another one at the same address is told by the
+ * addresses of its vm_area_struct and file: the kernel gives the memory that
+ * was freed last to whoever asks next.
+ */
+__noinline int still_mapped(struct cpu_state *c, struct mapping *m)
 {
-	struct vm_area_struct *vma = (void *)m->vma;
+	struct inode *inode;
+	struct file *file;
 
+	if (!c || !m)
+		return 0;
 	c->counters.checks++;
-	return BPF_CORE_READ(vma, vm_start) == m->start &&
-	       BPF_CORE_READ(vma, vm_end) == m->end &&
-	       (u64)BPF_CORE_READ(vma, vm_mm) == c->mm &&
-	       (u64)BPF_CORE_READ(vma, vm_file) == m->file &&
-	       (BPF_CORE_READ(vma, vm_flags) & VM_EXEC) &&
-	       ((u64)BPF_CORE_READ(vma, vm_pgoff) << page_shift) ==
-		       m->start + m->delta;
+	if (read_vma(c, m->vma, m->start) || VMA_WORD(c, vm_start) != m->start ||
+	    VMA_WORD(c, vm_end) != m->end)
+		return 0;
+	file = (void *)VMA_WORD(c, vm_file);
+	if (!file)
+		return !m->inode;
+	inode = BPF_CORE_READ(file, f_inode);
+	return (u64)inode == m->inode &&
+	       m->start + m->delta == VMA_WORD(c, vm_pgoff) << page_shift &&
+	       m->version == version_of(BPF_CORE_READ(inode, i_ino), mtime_of(inode));
 }
 
 /* Makes the mapping of addr c->current; a stop reason when there is none. */

@@ -12,6 +12,7 @@
 #define FRAME_WORDS 2048 /* room for both and a missing mapping; a power of two */
 #define WINDOW_WORDS 128 /* of the stack, read at once: 1 KiB */
 #define GENERAL_REGS 32
+#define VMA_WORDS 32 /* the fields used lie in the first 20 of all kernels so far */
 
 /* Mappings that a process's slot remembers. */
 #define MAPPINGS 16
@@ -26,13 +27,13 @@ struct mapping {
 	u64 end;
 	u64 delta; /* file offset - process address */
 	u64 vma;
-	u64 file;
+	u64 inode;
+	u64 version; /* of the file behind inode, see version_of() */
 	u32 page_base;
 	u32 page_count;
 	u16 id;
 	u16 flags;
 	u32 epoch; /* when the mapping was last found to be true */
-	u64 reserved;
 };
 
 /*
@@ -100,6 +101,7 @@ struct cpu_state {
 
 	u64 general[GENERAL_REGS]; /* by DWARF number */
 	u64 node[32];		   /* of the maple tree */
+	u64 vma[VMA_WORDS];	   /* the head of a vm_area_struct */
 	u64 window[WINDOW_WORDS];
 	u64 saved[34];	/* registers, as the kernel or a signal frame holds them */
 	struct sample_record record;

@@ -4,6 +4,8 @@
 #define TOLLGATE_UNWIND_H
 
 #define PAGE_BITS 16 /* of file offset in one table_page */
+/* What a frame has room for below the file id: a file offset, or an address of
+ * the 47 bits that user space has without asking for more. */
 #define OFFSET_MASK ((1ULL << 48) - 1)
 
 /* How far above the stack pointer a frame pointer is believed without call
@@ -102,7 +104,7 @@ static __always_inline int enter_caller(struct cpu_state *c, u64 pc, u64 sp)
 	/* Runtimes end the stacks of their threads with a return address of 0. */
 	if (!pc)
 		return stop(c, STOP_COMPLETE);
-	if (pc >> 63)
+	if (pc > OFFSET_MASK)
 		return stop(c, STOP_BAD_PC);
 	c->pc = pc;
 	c->sp = sp;
@@ -144,7 +146,7 @@ __noinline int leave_signal(struct cpu_state *c)
 	load_signal(c);
 	if (!c->pc)
 		return stop(c, STOP_COMPLETE);
-	if (c->pc >> 63)
+	if (c->pc > OFFSET_MASK)
 		return stop(c, STOP_BAD_PC);
 	c->exact = 1;
 	return 0;
@@ -202,6 +204,8 @@ __noinline int unwind_frame(struct cpu_state *c)
 	if (c->user_frames >= MAX_USER_FRAMES)
 		return stop(c, STOP_TOO_MANY_FRAMES);
 	addr = c->pc - !c->exact;
+	if (addr > OFFSET_MASK)
+		return stop(c, STOP_BAD_PC);
 	if (addr - c->current.start >= c->current.end - c->current.start) {
 		reason = find_mapping(c, addr);
 		if (reason) {
