@@ -70,12 +70,15 @@ func (s *Sampler) open(cpus []int, possible int) (err error) {
 	if err := s.mapMemory(possible); err != nil {
 		return err
 	}
-	for _, program := range []*ebpf.Program{
-		s.objects.ProcessFork, s.objects.ProcessExec, s.objects.ProcessExit, s.objects.ProcessFree,
+	for name, program := range map[string]*ebpf.Program{
+		"sched_process_fork": s.objects.ProcessFork,
+		"sched_process_exec": s.objects.ProcessExec,
+		"sched_process_exit": s.objects.ProcessExit,
+		"sched_process_free": s.objects.ProcessFree,
 	} {
-		attached, err := link.AttachTracing(link.TracingOptions{Program: program})
+		attached, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: program})
 		if err != nil {
-			return fail("attach to process events", err)
+			return fail("attach to "+name, err)
 		}
 		s.links = append(s.links, attached)
 	}

@@ -1,0 +1,95 @@
+package bpf
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// ready is the time from nothing to sampling.
+func BenchmarkLoad(b *testing.B) {
+	requirePrivileges(b)
+	for b.Loop() {
+		s, err := Load(Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Enable(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// What one sample costs in the kernel, by number of user frames. The two clock
+// readings that measure it are part of it.
+func BenchmarkSample(b *testing.B) {
+	s := load(b, Options{Frequency: 4999, Measure: true})
+	r := newResolver(b, s)
+	program := build(b, "stacks.c")
+	for _, depth := range []int{1, 20, 120, 500, 1000} {
+		b.Run(fmt.Sprint(depth), func(b *testing.B) {
+			r.t = b
+			_, run := start(b, s, program, "recurse", fmt.Sprint(depth))
+			complete := 0
+			sampleUntil(b, s, r, run, func(sample *Sample) bool {
+				if sample.Reason == 0 {
+					complete++
+				}
+				return complete == 10
+			})
+			// Other processes' samples count too, so only those of one
+			// program may be pending.
+			var took, frames, samples uint64
+			for b.Loop() {
+				before, _ := s.Counters()
+				if err := s.Enable(); err != nil {
+					b.Fatal(err)
+				}
+				for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+					s.Wait(20 * time.Millisecond)
+					s.Drain(func(record Record) {
+						if sample, ok := record.(*Sample); ok && sample.Miss != nil {
+							r.bind(sample.PID, *sample.Miss)
+						}
+					})
+				}
+				if err := s.Disable(); err != nil {
+					b.Fatal(err)
+				}
+				after, _ := s.Counters()
+				took += after.Nanoseconds - before.Nanoseconds
+				frames += after.Frames - before.Frames
+				samples += after.Kept - before.Kept
+			}
+			b.ReportMetric(float64(took)/float64(samples), "ns/sample")
+			b.ReportMetric(float64(took)/float64(frames), "ns/frame")
+			b.ReportMetric(float64(frames)/float64(samples), "frames/sample")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// Upload of a table of a million rows.
+func BenchmarkLoadTable(b *testing.B) {
+	s := load(b, Options{})
+	rows := make([]uint32, 1<<20)
+	var pages []Page
+	for first := 0; first < len(rows); first += 1 << 12 {
+		pages = append(pages, Page{uint32(first), 1 << 12})
+	}
+	for b.Loop() {
+		ref, err := s.LoadTable(rows, pages)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.tables.mu.Lock()
+		s.tables.pgSpace.release(ref.pages)
+		s.tables.rowSpace.release(*ref.rows...)
+		s.tables.mu.Unlock()
+	}
+}
