@@ -21,6 +21,7 @@ type comparison struct {
 	prior      prior
 	estimates  []estimate
 	drift      contrastTest
+	quantiles  quantiles
 	warnings   warnings
 	result     *Result
 }
@@ -39,7 +40,7 @@ func Compare(base, head []Run, o Options) (*Result, error) {
 	if o.Paired && len(base) != len(head) {
 		return nil, fmt.Errorf("compare runs: %d base and %d head runs cannot be paired", len(base), len(head))
 	}
-	c := &comparison{options: o}
+	c := &comparison{options: o, quantiles: quantiles{}}
 	if c.base, err = observe("base", base, o, &c.warnings); err != nil {
 		return nil, err
 	}

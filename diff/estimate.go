@@ -37,6 +37,9 @@ func newEstimates(m *matrix, z [][]float64, p prior, borrow bool, o Options) []e
 		case borrow:
 			e.prior = p.at(n)
 			e.used, e.df = p.moderate(e.own, e.prior, d, o.NoisyRatio)
+			if w := m.within(z[f]); m.paired && w > o.NoisyRatio*e.prior {
+				e.used, e.df = math.Max(e.own, w), d
+			}
 		default:
 			e.prior = p.at(n)
 			e.used, e.df = math.Max(e.own, e.prior), d
@@ -74,22 +77,22 @@ func (e estimate) shrinks() float64 {
 }
 
 // interval returns the two-sided confidence interval of the effect.
-func (e estimate) interval(confidence float64) Interval {
+func (e estimate) interval(confidence float64, q quantiles) Interval {
 	df := e.df
 	if df <= 0 {
 		df = manyDF // the error is known from theory, not estimated
 	}
-	t := upperQuantile((1-confidence)/2, df)
+	t := q.upper((1-confidence)/2, df)
 	return Interval{e.effect(e.ratio - t*e.stdErr), e.effect(e.ratio + t*e.stdErr)}
 }
 
 // upper returns the upper bound of the effect at the one-sided level alpha, 0
 // when nothing is known about it.
-func (e estimate) upper(alpha float64) float64 {
+func (e estimate) upper(alpha float64, q quantiles) float64 {
 	if e.df <= 0 {
 		return 0
 	}
-	return e.effect(e.ratio + upperQuantile(alpha, e.df)*e.stdErr)
+	return e.effect(e.ratio + q.upper(alpha, e.df)*e.stdErr)
 }
 
 // shifted returns the estimate after adding a log ratio that is itself

@@ -58,16 +58,16 @@ func (c *comparison) fill(d *Delta, f int, bound float64) {
 		reported = shrunk
 	}
 	d.Effect = reported.effect(reported.ratio)
-	d.CI = reported.interval(o.Confidence)
+	d.CI = reported.interval(o.Confidence, c.quantiles)
 	d.LogRatio, d.StdErr, d.DF = reported.ratio, reported.stdErr, reported.df
 	d.Margin = math.Log1p(e.margin / e.share)
 	d.OwnVariance, d.PriorVariance = e.own, e.prior
 	d.P, d.Q, d.PImprove, d.QImprove, d.Weight = 1, 1, 1, 1, 1
 	// Without an anchor a faster reference may be a faster machine: then the
 	// growth relative to it has to be ruled out too.
-	d.Upper = e.upper(bound)
+	d.Upper = e.upper(bound, c.quantiles)
 	if c.trusted() {
-		d.Upper = grown.upper(bound)
+		d.Upper = grown.upper(bound, c.quantiles)
 	}
 	if d.Tested {
 		d.P, d.PImprove = grown.grows(), shrunk.shrinks()
@@ -75,8 +75,8 @@ func (c *comparison) fill(d *Delta, f int, bound float64) {
 			d.Weight = math.Max(0, o.Weight(d.Function))
 		}
 		alpha := c.result.FunctionAlpha / float64(c.result.Tested)
-		d.MDE = e.detectable(alpha, o)
-		d.PairsNeeded = e.pairs(alpha, o)
+		d.MDE = e.detectable(alpha, o, c.quantiles)
+		d.PairsNeeded = e.pairs(alpha, o, c.quantiles)
 	}
 }
 

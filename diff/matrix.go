@@ -63,6 +63,15 @@ func (m *matrix) contrast(x []float64) (difference, variance float64) {
 	return difference, sum / m.df()
 }
 
+// within returns the variance of x pooled within the sides, which twice the
+// degrees of freedom of paired differences stand behind.
+func (m *matrix) within(x []float64) float64 {
+	unpaired := *m
+	unpaired.paired = false
+	_, v := unpaired.contrast(x)
+	return v
+}
+
 // sides returns the means of x over the base and head runs.
 func (m *matrix) sides(x []float64) (base, head float64) {
 	return mean(x[:m.base]), mean(x[m.base:])

@@ -9,26 +9,28 @@ const maxPairs = 100000
 // detectable returns the minimum detectable effect of a function,
 // m_f + s_f (t_alpha + t_power) * SE, as a fraction of the baseline's total.
 // alpha is the level that the function has to meet. 0: unknown.
-func (e estimate) detectable(alpha float64, o Options) float64 {
+func (e estimate) detectable(alpha float64, o Options, q quantiles) float64 {
 	if e.df <= 0 {
 		return 0
 	}
-	return e.margin + e.share*e.quantiles(alpha, o)*e.stdErr
+	return e.margin + e.share*e.reach(alpha, o, q)*e.stdErr
 }
 
-func (e estimate) quantiles(alpha float64, o Options) float64 {
-	return upperQuantile(alpha, e.df) + upperQuantile(1-o.PowerTarget, e.df)
+// reach is the distance, in standard errors, from the margin to an effect that
+// is found at level alpha with the wanted power.
+func (e estimate) reach(alpha float64, o Options, q quantiles) float64 {
+	return q.upper(alpha, e.df) + q.upper(1-o.PowerTarget, e.df)
 }
 
 // pairs returns the number of pairs that brings the minimum detectable effect
 // to Options.Equivalence, 0 when none does: a function of a third of the total
 // has a margin as large as that. The quantiles are kept as they are, which
 // is on the safe side: they fall as runs are added.
-func (e estimate) pairs(alpha float64, o Options) int {
+func (e estimate) pairs(alpha float64, o Options, q quantiles) int {
 	if e.df <= 0 {
 		return 0
 	}
-	return pairsFor((o.Equivalence-e.margin)/e.share, e.quantiles(alpha, o), e.used)
+	return pairsFor((o.Equivalence-e.margin)/e.share, e.reach(alpha, o, q), e.used)
 }
 
 // pairsFor solves q * sqrt(2 variance / R) <= room for R, at least 2.

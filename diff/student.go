@@ -61,6 +61,21 @@ func upperQuantile(p, df float64) float64 {
 	return (low + high) / 2
 }
 
+// quantiles remembers quantiles of Student's t: most functions of a comparison
+// share their degrees of freedom, and an inversion costs many tails.
+type quantiles map[[2]float64]float64
+
+// upper is upperQuantile, remembered.
+func (q quantiles) upper(p, df float64) float64 {
+	key := [2]float64{p, df}
+	t, ok := q[key]
+	if !ok {
+		t = upperQuantile(p, df)
+		q[key] = t
+	}
+	return t
+}
+
 // trigamma returns the second derivative of ln gamma at x > 0.
 func trigamma(x float64) float64 {
 	return mathext.Zeta(2, x)

@@ -3,8 +3,6 @@ package diff
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mathext"
 )
 
 // minTrend is the number of functions from which a variance trend is fitted.
@@ -110,10 +108,17 @@ func (p prior) at(n float64) float64 { return p.scale * p.trend.at(n) }
 // fitPrior estimates the prior from the variances s2, each on d degrees of
 // freedom, around trend values: Smyth 2004, with the trend in the place of a
 // common variance, and residuals winsorised at the quantiles low and high.
+//
+// The moments of winsorised residuals are held against those of an equally
+// winsorised log F distribution, as Phipson et al. 2016 do ("Robust
+// hyperparameter estimation"). Held against trigamma, the moment of the
+// unclamped one, they would make every prior far too certain: in simulation
+// 600 degrees of freedom where the truth is 10, and p-values six times too
+// frequent at 1e-4. Without winsorising the two are the same.
 func fitPrior(s2, trends []float64, d, low, high float64) (scale, d0 float64) {
 	e := make([]float64, len(s2))
 	for i := range s2 {
-		e[i] = math.Log(s2[i]/trends[i]) + math.Log(d/2) - mathext.Digamma(d/2)
+		e[i] = math.Log(s2[i] / trends[i])
 	}
 	winsorise(e, low, high)
 	centre := mean(e)
@@ -121,11 +126,16 @@ func fitPrior(s2, trends []float64, d, low, high float64) (scale, d0 float64) {
 	for _, v := range e {
 		sum += (v - centre) * (v - centre)
 	}
-	d0 = maxPriorDF
-	if v := sum/float64(len(e)-1) - trigamma(d/2); v > 0 {
-		d0 = math.Min(2*trigammaInverse(v), maxPriorDF)
+	spread := logF{d: d, low: low, high: high}
+	variance := sum / float64(len(e)-1)
+	d0 = spread.solve(variance)
+	// Few functions cannot tell a certain prior from a fairly certain one: the
+	// spread of their residuals is itself known to sqrt(2/K) only.
+	if most := 2 * trigammaInverse(variance*math.Sqrt(2/float64(len(e)-1))); d0 > most {
+		d0 = most
 	}
-	return math.Exp(centre - math.Log(d0/2) + mathext.Digamma(d0/2)), d0
+	expected, _ := spread.moments(d0)
+	return math.Exp(centre - expected), d0
 }
 
 // winsorise clamps x to its quantiles low and high.
