@@ -17,7 +17,7 @@ import (
 // is what a reader finds after the writer was killed.
 const unfinished = "the recording was interrupted"
 
-// reserveBytes is kept free so that the manifest of completed runs can be written on a full disk.
+// reserveBytes is kept free for the last run that a full disk takes, and for its manifest.
 const reserveBytes = 64 << 10
 
 // CreateOptions change where and over what a Writer writes.
@@ -106,15 +106,14 @@ func (w *Writer) Add(info RunInfo, profile []byte) error {
 	if err := info.check(); err != nil {
 		return fail(err)
 	}
-	path := filepath.Join(w.temp, info.File)
-	if err := w.write(path, profile); err != nil {
+	if err := w.writeFile(info.File, profile); err != nil {
 		return fail(err)
 	}
 	next := w.manifest
 	next.Partial = unfinished
 	next.Runs = append(w.manifest.Runs[:number-1:number-1], info)
 	if err := w.writeManifest(next); err != nil {
-		_ = os.Remove(path) // no manifest names it
+		_ = os.Remove(filepath.Join(w.temp, info.File)) // no manifest names it
 		return fail(err)
 	}
 	w.manifest = next
@@ -234,14 +233,19 @@ func (w *Writer) replaceInSteps() error {
 	return os.RemoveAll(old)
 }
 
-// writeManifest replaces the manifest in the hidden directory, giving up the reserve if it must.
+// writeManifest replaces the manifest in the hidden directory.
 func (w *Writer) writeManifest(m Manifest) error {
 	data, err := m.encode()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(w.temp, ManifestName)
-	err = w.write(path, data)
+	return w.writeFile(ManifestName, data)
+}
+
+// writeFile writes a file into the hidden directory, giving up the reserve if it must.
+func (w *Writer) writeFile(name string, data []byte) error {
+	path := filepath.Join(w.temp, name)
+	err := w.write(path, data)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		if os.Remove(filepath.Join(w.temp, reserveName)) == nil {
 			err = w.write(path, data)
