@@ -19,6 +19,7 @@ const (
 	rankGo                     // pclntab
 	rankEHFrame                // .eh_frame
 	rankDebugFrame             // .debug_frame
+	rankHost                   // C code linked by Go, which keeps no rows of it
 )
 
 // compiler turns functions into spans of rows. A row here is the offset from
@@ -61,8 +62,8 @@ func (c *compiler) index(state Rule) uint16 {
 // that states which unwind alike share a rule.
 func normalize(state Rule) Rule {
 	switch {
-	case state.CFA == CFASignal || state.CFA == CFAStop || state.CFA == CFAChain || state.CFA == CFAGoSwitch:
-		return Rule{CFA: state.CFA}
+	case state.CFA == CFAGoSwitch || state.CFA == CFASignal || state.CFA == CFAStop || state.CFA == CFAChain:
+		return state
 	case state.RA == RegUndefined:
 		return Rule{CFA: CFAStop}
 	case state.CFA == CFANone:

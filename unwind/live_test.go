@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tollgate-dev/tollgate/internal/gopclntab"
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
 )
 
@@ -156,6 +157,16 @@ func (p *process) load(t *testing.T, m mapping) {
 		if off, ok := f.Offset(symbols[i].Value); ok && elf.ST_TYPE(symbols[i].Info) != elf.STT_SECTION {
 			symbols[i].Value = off
 			p.symbols[m.path] = append(p.symbols[m.path], symbols[i])
+		}
+	}
+	// Stripped Go programs still name their functions.
+	if table, err := gopclntab.New(f); err == nil {
+		for function := range table.Funcs() {
+			if off, ok := f.Offset(function.Entry); ok {
+				p.symbols[m.path] = append(p.symbols[m.path], elf.Symbol{
+					Name: function.Name(), Value: off, Size: function.End - function.Entry,
+				})
+			}
 		}
 	}
 	slices.SortStableFunc(p.symbols[m.path], func(a, b elf.Symbol) int { return int(int64(a.Value - b.Value)) })

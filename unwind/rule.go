@@ -35,7 +35,8 @@ const (
 	// must be plausible: 8-aligned and at most chainReach above sp.
 	CFAChain
 	// CFAGoSwitch is CFAChain where Go has changed to another stack, so fp
-	// need not lie above sp.
+	// need not lie above sp: (sp, fp, pc) = (fp+CFAOff, *fp, *(fp+8)). CFAOff
+	// is 16 on amd64; on arm64 it depends on the frame.
 	CFAGoSwitch
 )
 
@@ -92,7 +93,7 @@ func (r Rule) String() string {
 	case CFAChain:
 		return "chain"
 	case CFAGoSwitch:
-		return "goswitch"
+		return fmt.Sprintf("goswitch%+d", r.CFAOff)
 	case CFASP:
 		fmt.Fprintf(&b, "cfa=sp%+d", r.CFAOff)
 	case CFAFP:

@@ -30,7 +30,7 @@ func ehFrame(f *safeelf.File) (section frameSection, ok bool, err error) {
 	if header.Size > maxFrameSection {
 		return section, false, fmt.Errorf("read .eh_frame: %d bytes exceed the limit of %d", header.Size, maxFrameSection)
 	}
-	data, err := f.Data(header)
+	data, err := f.View(header)
 	if err != nil {
 		return section, false, err
 	}
@@ -89,7 +89,7 @@ func debugFrame(f *safeelf.File) (section frameSection, ok bool, err error) {
 	if header.Size > maxFrameSection {
 		return section, false, fmt.Errorf("read .debug_frame: %d bytes exceed the limit of %d", header.Size, maxFrameSection)
 	}
-	data, err := f.Data(header)
+	data, err := f.View(header)
 	if err != nil {
 		return section, false, err
 	}

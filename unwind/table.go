@@ -35,6 +35,9 @@ type TableStats struct {
 	CodeBytes  int  // bytes of executable segments
 	ChainBytes int  // of those, bytes that only a frame pointer can unwind
 	RulesFull  bool // the RuleSet was full, so some code has no rule
+
+	// GoError tells why a Go program's pclntab was not used.
+	GoError error
 }
 
 // NewTable compiles the call frame information of f: .eh_frame, .debug_frame
@@ -73,6 +76,8 @@ func NewTable(f *safeelf.File, rules *RuleSet) (*Table, error) {
 			t.Stats.CFIBytes += len(section.data)
 		}
 	}
+	// A table that cannot be read leaves the frame pointer, which Go keeps.
+	t.Stats.GoFuncs, t.Stats.GoError = c.goFunctions(f, arch, segments)
 	c.sortSpans()
 	entry := uint64(0)
 	if isProgram(f) {

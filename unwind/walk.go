@@ -104,8 +104,13 @@ func (w *walker) step(rule Rule) (done bool, reason StopReason) {
 		return w.signal()
 	case CFAStop:
 		return true, StopComplete
-	case CFAChain, CFAGoSwitch:
-		return w.chain(rule.CFA == CFAGoSwitch)
+	case CFAChain:
+		if r.FP != 0 && (r.FP < r.SP || r.FP-r.SP >= chainReach) {
+			return true, StopBadChain
+		}
+		return w.chain(16)
+	case CFAGoSwitch:
+		return w.chain(uint64(rule.CFAOff))
 	case CFANone:
 		return true, StopNoRule
 	default:
@@ -164,13 +169,14 @@ func (w *walker) leave(rule Rule, cfa uint64) (done bool, reason StopReason) {
 }
 
 // chain follows the frame pointer. On both architectures it points to the
-// caller's frame pointer, which the return address follows.
-func (w *walker) chain(switched bool) (done bool, reason StopReason) {
+// caller's frame pointer, which the return address follows. size is the
+// distance from there to the caller's stack pointer.
+func (w *walker) chain(size uint64) (done bool, reason StopReason) {
 	r := &w.regs
 	if r.FP == 0 {
 		return true, StopComplete
 	}
-	if r.FP%8 != 0 || !switched && (r.FP < r.SP || r.FP-r.SP >= chainReach) {
+	if r.FP%8 != 0 {
 		return true, StopBadChain
 	}
 	fp, ok := w.mem.ReadU64(r.FP)
@@ -181,7 +187,7 @@ func (w *walker) chain(switched bool) (done bool, reason StopReason) {
 	if !ok {
 		return true, StopReadFailed
 	}
-	return w.call(pc, r.FP+16, fp, r.BX)
+	return w.call(pc, r.FP+size, fp, r.BX)
 }
 
 // call makes the caller the current frame. pc is its return address.
