@@ -183,7 +183,11 @@ int sample(struct bpf_perf_event_data *ctx)
 	}
 	sample_user(c, task, ctx, kernel);
 	send(c, now);
-	if (measure)
-		c->counters.nanoseconds += bpf_ktime_get_ns() - now;
+	if (measure) {
+		u64 took = bpf_ktime_get_ns() - now;
+
+		c->counters.nanoseconds += took;
+		measure_target(r->run, c->user_frames, took);
+	}
 	return 0;
 }

@@ -177,11 +177,13 @@ type samplerRowChunk struct {
 }
 
 type samplerRunState struct {
-	_        structs.HostLayout
-	Samples  uint64
-	Usage    samplerUsage
-	Run      uint32
-	Reserved uint32
+	_           structs.HostLayout
+	Samples     uint64
+	Frames      uint64
+	Nanoseconds uint64
+	Usage       samplerUsage
+	Run         uint32
+	Reserved    uint32
 }
 
 type samplerSampleRecord struct {

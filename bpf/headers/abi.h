@@ -182,6 +182,8 @@ struct task_tag {
 
 struct run_state {
 	u64 samples;
+	u64 frames;	 /* with measure only, as is nanoseconds */
+	u64 nanoseconds; /* in the program */
 	struct usage usage;
 	u32 run;
 	u32 reserved;

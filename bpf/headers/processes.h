@@ -28,6 +28,17 @@ static __always_inline u32 count_target(struct task_struct *task)
 	return tag->run;
 }
 
+static __always_inline void measure_target(u32 id, u64 frames, u64 nanoseconds)
+{
+	u32 index = id % RUNS;
+	struct run_state *run = bpf_map_lookup_elem(&runs, &index);
+
+	if (!run)
+		return;
+	__sync_fetch_and_add(&run->frames, frames);
+	__sync_fetch_and_add(&run->nanoseconds, nanoseconds);
+}
+
 static __always_inline void count_event(bool lost_event, bool lost_task)
 {
 	u32 cpu = bpf_get_smp_processor_id();
