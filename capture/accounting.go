@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -67,7 +68,7 @@ func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
 	if sample.Run != r.id {
 		name := sample.Comm
 		if sample.Class != bpf.ClassKernelThread {
-			name = known.get(sample.PID).comm
+			name = known.name(sample.PID, sample.Comm)
 		}
 		s.labels = labels{comm: commonName(name)}
 		r.others[s.comm]++
@@ -89,7 +90,7 @@ func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
 		r.stats.Truncated[s.reason.String()]++
 	}
 	s.labels = labels{
-		target: true, comm: known.get(sample.PID).comm, thread: sample.Comm,
+		target: true, comm: known.name(sample.PID, sample.Comm), thread: sample.Comm,
 		pid: sample.PID, tid: sample.TID, cpu: sample.CPU, cgroup: sample.Cgroup,
 		second: uint32((sample.Time - r.beganAt) / 1e9),
 	}
@@ -159,6 +160,12 @@ func (r *run) usage(s *Session, patience time.Duration) (bpf.Usage, uint64, erro
 				// It has left /proc and was not freed yet. Its usage at exit
 				// lacks at most a tick.
 				outstanding++
+				if time.Now().After(deadline) {
+					if fl, e := os.OpenFile("/tmp/out.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); e == nil {
+fmt.Fprintln(fl, task.PID, task.TID, task.Exited, task.Usage.Runtime, err)
+fl.Close()
+}
+				}
 				addUsage(&total, task.Usage)
 			}
 		}

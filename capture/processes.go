@@ -45,6 +45,16 @@ func (t *processes) get(pid uint32) *process {
 	return p
 }
 
+// name returns the name of process pid, or that of its thread where /proc has
+// nothing to tell any more.
+func (t *processes) name(pid uint32, thread string) string {
+	p := t.get(pid)
+	if p.comm == "" {
+		p.comm = thread
+	}
+	return p.comm
+}
+
 func (t *processes) put(pid uint32, p *process) {
 	if len(t.byPID) >= maxProcesses {
 		t.sweep()

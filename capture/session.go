@@ -213,11 +213,7 @@ func (s *Session) event(e *bpf.ProcessEvent) {
 	case bpf.Exec:
 		s.processes.exec(e.PID, e.Comm, e.Run)
 	case bpf.Exit:
-		// Threads of a target exit one by one; the first one's end stands for
-		// the process, because the others follow at once as a rule.
-		if e.PID == e.TID || e.Run == 0 {
-			s.processes.exit(e.PID)
-		}
+		s.processes.exit(e.PID)
 	}
 }
 

@@ -391,7 +391,7 @@ func TestFilesAreReleasedByExecAndExit(t *testing.T) {
 		{[]bpf.Record{m}, 1}, // a second segment of the file
 		{[]bpf.Record{fork(10, 11), fork(10, 12)}, 3},
 		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exec, PID: 11, TID: 11, Run: 1, Comm: "gzip"}}, 2},
-		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exit, PID: 12, TID: 13, Run: 1}}, 2}, // a thread
+		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Free, PID: 12, TID: 13, Run: 1}}, 2}, // a thread
 		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exit, PID: 12, TID: 12, Run: 1}}, 1},
 		{[]bpf.Record{fork(1, 10)}, 0}, // the number is used again, the exit was lost
 		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exit, PID: 99, TID: 99}}, 0},

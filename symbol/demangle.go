@@ -42,28 +42,22 @@ func demangleName(name string) (readable string, err error) {
 }
 
 // trimClone cuts the suffixes that GCC and LLVM give to copies and parts of a
-// function. A Go name holds dots too, but not these.
+// function, as .constprop.0 and .llvm.1234.
 func trimClone(name string) string {
-	dot := strings.IndexByte(name, '.')
-	if dot <= 0 {
-		return name
-	}
-	base, suffix := name[:dot], name[dot:]
-	for suffix != "" {
-		rest := suffix[1:]
-		end := strings.IndexByte(rest, '.')
-		word := rest
-		if end >= 0 {
-			word = rest[:end]
+	base := name
+	for {
+		dot := strings.LastIndexByte(name, '.')
+		if dot <= 0 {
+			return base
 		}
-		switch {
-		case cloneWord(word), isNumber(word) && suffix != name[dot:]:
-		default:
-			return name
+		switch word := name[dot+1:]; {
+		case cloneWord(word):
+			base = name[:dot]
+		case !isNumber(word):
+			return base
 		}
-		suffix = rest[len(word):]
+		name = name[:dot]
 	}
-	return base
 }
 
 func cloneWord(word string) bool {
@@ -78,23 +72,28 @@ func isNumber(word string) bool {
 	return word != "" && strings.Trim(word, "0123456789") == ""
 }
 
-// maxDemangled bounds the names a demangler remembers.
-const maxDemangled = 1 << 17
+// maxDemangled bounds the bytes that a demangler remembers, twice.
+const maxDemangled = 8 << 20
 
 // demangler remembers readable names: the same functions are inlined in many
-// places.
+// places. Names not asked for since older was the newer half are forgotten.
 type demangler struct {
-	names map[string]string
+	names, older map[string]string
+	bytes        int // in names
 }
 
 func (d *demangler) name(system string) string {
 	if name, ok := d.names[system]; ok {
 		return name
 	}
-	if d.names == nil || len(d.names) >= maxDemangled {
-		d.names = make(map[string]string)
+	name, ok := d.older[system]
+	if !ok {
+		name = Demangle(system)
 	}
-	name := Demangle(system)
+	if d.names == nil || d.bytes > maxDemangled {
+		d.names, d.older, d.bytes = make(map[string]string), d.names, 0
+	}
 	d.names[system] = name
+	d.bytes += 64 + len(system) + len(name)
 	return name
 }

@@ -3,6 +3,7 @@ package symbol
 import (
 	"debug/elf"
 	"encoding/binary"
+	"strings"
 
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
 	"github.com/tollgate-dev/tollgate/symbol/internal/dwarf"
@@ -22,40 +23,51 @@ func (b *Binary) dwarfLines(vaddr uint64) []Line {
 		return nil
 	}
 	lines := make([]Line, len(b.frames))
+	if b.frames[0].Function == nil {
+		// Only the line is known: the name is another source's to tell.
+		frame := b.frames[0]
+		lines[0] = Line{File: frame.File, Line: frame.Line, Column: frame.Column}
+		if !b.nameBySymbol(&lines[0], vaddr) {
+			return nil // between functions
+		}
+		return lines
+	}
 	for i, frame := range b.frames {
 		line := &lines[i]
 		line.File, line.Line, line.Column = frame.File, frame.Line, frame.Column
-		if frame.Function == nil {
-			// Only the line is known: the name is another source's to tell.
-			b.nameBySymbol(line, vaddr)
+		line.StartLine = frame.Function.StartLine
+		if system := frame.Function.LinkageName; system != "" {
+			b.name(line, system)
 			continue
 		}
-		line.StartLine = frame.Function.StartLine
-		switch {
-		case frame.Function.LinkageName != "":
-			b.name(line, frame.Function.LinkageName)
-		case frame.Function.Name != "":
-			line.System, line.Function = frame.Function.Name, frame.Function.Name
-		case i == len(b.frames)-1:
-			b.nameBySymbol(line, vaddr)
+		// GCC gives C++ functions of internal linkage no linkage name; the
+		// symbol has it where the function is not inlined.
+		outermost := i == len(b.frames)-1
+		if outermost && (frame.Function.CPlusPlus || frame.Function.Name == "") {
+			if name, ok := b.symbolAt(vaddr); ok && (frame.Function.Name == "" || strings.HasPrefix(name, "_Z")) {
+				b.name(line, name)
+				continue
+			}
 		}
+		line.Function = b.dwarf.QualifiedName(frame.Function)
 		if line.Function == "" {
-			line.Function, line.System = "[inlined]", "[inlined]"
+			line.Function = "[unnamed]"
 		}
+		line.System = line.Function
 	}
 	return lines
 }
 
-// nameBySymbol names a line after the symbol or function boundary at vaddr.
-func (b *Binary) nameBySymbol(line *Line, vaddr uint64) {
+// nameBySymbol names a line after the symbol or function boundary at vaddr;
+// false where there is neither.
+func (b *Binary) nameBySymbol(line *Line, vaddr uint64) bool {
 	for _, source := range [...]func(uint64) []Line{b.symbolLines, b.functionLines} {
 		if lines := source(vaddr); len(lines) > 0 {
 			line.Function, line.System = lines[0].Function, lines[0].System
-			return
+			return true
 		}
 	}
-	line.Function = b.synthetic(vaddr)
-	line.System = line.Function
+	return false
 }
 
 // loadDWARF opens the debug sections, or returns nil when they cannot be used.

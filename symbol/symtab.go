@@ -37,20 +37,25 @@ const maxSymbols = 1 << 24
 
 // symbolLines names an address by the symbol that covers it.
 func (b *Binary) symbolLines(vaddr uint64) []Line {
-	if !b.loaded.symbols {
-		b.loaded.symbols = true
-		b.symbols = b.loadSymbols()
-	}
-	if b.symbols == nil {
-		return nil
-	}
-	name, ok := b.symbols.find(vaddr)
+	name, ok := b.symbolAt(vaddr)
 	if !ok {
 		return nil
 	}
 	lines := make([]Line, 1)
 	b.name(&lines[0], name)
 	return lines
+}
+
+// symbolAt returns the name of the symbol that covers vaddr.
+func (b *Binary) symbolAt(vaddr uint64) (name string, ok bool) {
+	if !b.loaded.symbols {
+		b.loaded.symbols = true
+		b.symbols = b.loadSymbols()
+	}
+	if b.symbols == nil {
+		return "", false
+	}
+	return b.symbols.find(vaddr)
 }
 
 // symtabFile returns the file whose .symtab is to be read, or nil.

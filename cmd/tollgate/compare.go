@@ -124,6 +124,7 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 	}
 	c.progress = newProgress(c.app)
 	defer c.progress.end()
+	c.progress.warnOfFixedTime(c.commands[head])
 	var err error
 	if c.bench, err = c.app.openBench(ctx, c.options, c.progress); err != nil {
 		return nil, err

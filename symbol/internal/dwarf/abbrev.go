@@ -6,7 +6,7 @@ import "fmt"
 type attribute struct {
 	name     uint16
 	form     uint16
-	implicit int64 // of DW_FORM_implicit_const
+	implicit int32 // of DW_FORM_implicit_const: a line, a column or a flag
 }
 
 // Ops of an abbreviation's skip program: a value >= 0 is a number of bytes to
@@ -30,12 +30,14 @@ type abbrev struct {
 	children bool
 	hasCode  bool // it has an address: DW_AT_low_pc or DW_AT_ranges
 	sibling  int8 // index of DW_AT_sibling in attrs, or -1
+	lastSize int8 // size of DW_AT_sibling where it comes last, as GCC has it; else 0
 }
 
 // abbrevTable maps abbreviation codes, which producers number from 1.
 type abbrevTable struct {
 	dense  []abbrev // by code-1; tag 0 where the code is unused
 	sparse map[uint64]*abbrev
+	cost   int // bytes held
 }
 
 func (t *abbrevTable) find(code uint64) *abbrev {
@@ -77,11 +79,11 @@ func (d *Data) abbrevs(off uint64, enc encoding) (*abbrevTable, error) {
 		return nil, fmt.Errorf("read abbreviations at %#x: past the end of the section", off)
 	}
 	t := parseAbbrevs(d.sections.Abbrev[off:], enc, 0)
-	if d.abbrevTables == nil || len(d.abbrevTables) >= maxAbbrevsCached {
+	if d.abbrevTables == nil {
 		d.abbrevTables = make(map[abbrevKey]*abbrevTable)
 	}
 	d.abbrevTables[key] = t
-	d.cost += 48 * len(t.dense)
+	d.heavy += t.cost
 	return t, nil
 }
 
@@ -122,7 +124,7 @@ func parseAbbrevs(data []byte, enc encoding, last uint64) *abbrevTable {
 				a.form = 0xffff
 			}
 			if form == formImplicitConst {
-				a.implicit = c.sleb()
+				a.implicit = int32(c.sleb())
 			}
 			index := len(attrs) - e.start.attrs
 			switch a.name {
@@ -156,11 +158,19 @@ func parseAbbrevs(data []byte, enc encoding, last uint64) *abbrevTable {
 			break
 		}
 		e.end = span{len(attrs), len(skips)}
+		if last := e.end.attrs - 1; e.value.sibling >= 0 && int(e.value.sibling) == last-e.start.attrs {
+			switch attrs[last].form {
+			case formRef1, formRef2, formRef4, formRef8:
+				size, _ := formSize(attrs[last].form, enc)
+				e.value.lastSize = int8(size)
+			}
+		}
 		entries = append(entries, e)
 		if code == last {
 			break
 		}
 	}
+	t.cost = 72*len(entries) + 8*len(attrs) + 2*len(skips)
 	t.dense = make([]abbrev, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]

@@ -21,6 +21,9 @@ const (
 	tagArrayType          = 0x01
 	tagSubroutineType     = 0x15
 	tagInterfaceType      = 0x38
+	tagWithStmt           = 0x22
+	tagCatchBlock         = 0x25
+	tagTryBlock           = 0x32
 	tagTypeUnit           = 0x41
 	tagVariantPart        = 0x33
 	tagTemplateAlias      = 0x43

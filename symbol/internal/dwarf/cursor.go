@@ -148,18 +148,6 @@ func (c *cursor) skipString() {
 	c.pos += n + 1
 }
 
-// bytesString returns a NUL-terminated string without copying it.
-func (c *cursor) bytesString() []byte {
-	n := bytes.IndexByte(c.data[c.pos:], 0)
-	if n < 0 {
-		c.fail()
-		return nil
-	}
-	s := c.data[c.pos : c.pos+n]
-	c.pos += n + 1
-	return s
-}
-
 // stringAt returns the NUL-terminated string at off of a string section.
 func stringAt(section []byte, off uint64) []byte {
 	if off >= uint64(len(section)) {

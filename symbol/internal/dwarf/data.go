@@ -5,9 +5,11 @@
 package dwarf
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"math"
-	"sort"
+	"slices"
 )
 
 // Sections are the contents of the debug sections; absent ones are nil. They
@@ -50,12 +52,14 @@ type Data struct {
 	lineTables   map[uint64]*lineTable
 	entities     map[dieRef]*Entity
 	strings      map[uint64]string
-	cost         int    // bytes held by all of these
+	light        int    // bytes held by entities, strings and bodies of functions
+	heavy        int    // bytes held by the indexes, lines and abbreviations of units
 	clock        uint64 // counts lookups
 
 	scratch    []addrRange
 	nodeRanges []nodeRange
 	nodeStack  []int32
+	chain      []inlined
 }
 
 // ErrNoInfo reports that there is no debug information.
@@ -65,6 +69,9 @@ var ErrNoInfo = errors.New("no DWARF debug information")
 func New(sections Sections, options Options) (*Data, error) {
 	if len(sections.Info) == 0 || len(sections.Abbrev) == 0 {
 		return nil, ErrNoInfo
+	}
+	if len(sections.Info) > math.MaxInt32 {
+		return nil, fmt.Errorf("%d bytes of .debug_info exceed the limit of 2 GiB", len(sections.Info))
 	}
 	d := &Data{sections: sections, sup: options.Supplementary, memory: options.Memory}
 	d.code = addrRange{options.CodeLow, options.CodeHigh}
@@ -99,8 +106,11 @@ func (d *Data) Lookup(dst []Frame, pc uint64) []Frame {
 		d.indexUnits()
 		d.indexed = true
 	}
-	if d.cost > d.memory {
-		d.evict()
+	if d.light > d.memory/4 {
+		d.evictLight()
+	}
+	if d.heavy > d.memory/4*3 {
+		d.evictHeavy()
 	}
 	n := len(dst)
 	find := func(u *unit) bool {
@@ -137,10 +147,7 @@ func (d *Data) Lookup(dst []Frame, pc uint64) []Frame {
 // line table places the innermost; each other frame is where the next inner one
 // was called from.
 func (d *Data) appendFrames(dst []Frame, u *unit, f *function, pc uint64) []Frame {
-	if f.body == nil {
-		f.body = d.parseBody(u, f)
-		d.charge(u, 64+32*len(f.body.nodes)+16*len(f.body.segments))
-	}
+	chain := d.inlinedAt(u, f, pc)
 	var at Frame
 	lines := d.linesOf(u)
 	if lines != nil {
@@ -148,9 +155,9 @@ func (d *Data) appendFrames(dst []Frame, u *unit, f *function, pc uint64) []Fram
 			at = Frame{File: d.path(u, lines, row.file), Line: int(row.line), Column: int(row.column)}
 		}
 	}
-	for n := f.body.at(pc); n >= 0; {
-		node := &f.body.nodes[n]
-		if node.hasName {
+	for i := len(chain) - 1; i >= 0; i-- {
+		node := &chain[i]
+		if node.origin != noDIE {
 			at.Function = d.entity(node.origin)
 		} else {
 			at.Function = &Entity{}
@@ -160,43 +167,74 @@ func (d *Data) appendFrames(dst []Frame, u *unit, f *function, pc uint64) []Fram
 		if lines != nil {
 			at.File = d.path(u, lines, node.callFile)
 		}
-		if n = node.parent; n == foreign {
-			break
-		}
 	}
 	at.Function = d.entity(dieRef(f.die))
 	return append(dst, at)
 }
 
-// evict forgets the units that were not looked up lately, down to half of the
-// memory allowed. What is forgotten is read again when needed.
-func (d *Data) evict() {
+// parseAfter is the number of lookups in a function that warrant parsing all of
+// its body.
+const parseAfter = 16
+
+// inlinedAt returns the inlined subroutines around pc, the outermost first. The
+// result is valid until the next call.
+func (d *Data) inlinedAt(u *unit, f *function, pc uint64) []inlined {
+	d.chain = d.chain[:0]
+	if f.body == nil && f.hits < parseAfter {
+		f.hits++
+		d.chain = d.walkBody(d.chain, u, f, pc)
+		return d.chain
+	}
+	if f.body == nil {
+		f.body = d.parseBody(u, f)
+		d.light += 96 + 20*len(f.body.nodes) + 8*len(f.body.segments)
+	}
+	for n := f.body.at(pc); n >= 0; n = f.body.nodes[n].parent {
+		d.chain = append(d.chain, f.body.nodes[n])
+	}
+	slices.Reverse(d.chain)
+	return d.chain
+}
+
+// evictLight forgets what is quickly read again.
+func (d *Data) evictLight() {
 	d.entities, d.strings = nil, nil
-	d.abbrevTables = nil
-	lineTables := d.lineTables
-	d.lineTables = nil
+	for i := range d.units {
+		if index := d.units[i].functions; index != nil {
+			for j := range index.functions {
+				index.functions[j].body, index.functions[j].hits = nil, 0
+			}
+		}
+	}
+	d.light = 0
+}
+
+// evictHeavy forgets the units that were not looked up lately, down to half of
+// the memory allowed.
+func (d *Data) evictHeavy() {
 	var held []*unit
 	for i := range d.units {
-		u := &d.units[i]
-		u.table = nil
-		if u.functions != nil || u.lines != nil {
+		if u := &d.units[i]; u.functions != nil || u.lines != nil || u.table != nil {
 			held = append(held, u)
 		}
 	}
-	sort.Slice(held, func(i, j int) bool { return held[i].used > held[j].used })
-	d.cost = 0
+	slices.SortFunc(held, func(a, b *unit) int { return cmp.Compare(b.used, a.used) })
+	d.abbrevTables = make(map[abbrevKey]*abbrevTable)
+	d.lineTables = make(map[uint64]*lineTable)
+	d.heavy = 0
 	for _, u := range held {
-		if d.cost > d.memory/2 {
-			u.functions, u.lines, u.cost = nil, nil, 0
+		if d.heavy > d.memory/2 {
+			u.functions, u.lines, u.table, u.scopes, u.cost = nil, nil, nil, nil, 0
 			continue
 		}
-		d.cost += u.cost
-		if u.lines != nil {
-			if d.lineTables == nil {
-				d.lineTables = make(map[uint64]*lineTable, len(lineTables))
-			}
+		d.heavy += u.cost
+		if u.lines != nil && d.lineTables[u.stmtList] == nil {
 			d.lineTables[u.stmtList] = u.lines
-			d.cost += u.lines.cost
+			d.heavy += u.lines.cost
+		}
+		if key := (abbrevKey{u.abbrevOff, u.enc}); u.table != nil && d.abbrevTables[key] == nil {
+			d.abbrevTables[key] = u.table
+			d.heavy += u.table.cost
 		}
 	}
 }

@@ -5,6 +5,11 @@ type Entity struct {
 	Name        string // DW_AT_name: unqualified in C++ and Rust
 	LinkageName string // DW_AT_linkage_name; "" where the name is the symbol
 	StartLine   int    // DW_AT_decl_line; 0 when unknown
+	CPlusPlus   bool   // the language of the unit that declares it
+
+	qualified string // filled by Data.QualifiedName
+	owner     *Data  // of declared
+	declared  dieRef // the DIE that has the name
 }
 
 // maxName bounds the bytes kept of one name.
@@ -22,7 +27,8 @@ func (d *Data) entity(ref dieRef) *Entity {
 		if at&inSup != 0 {
 			owner, at = d.sup, at&^inSup
 		}
-		next, ok := owner.describe(uint64(at), e)
+		off := uint64(at)
+		next, ok := owner.describe(off, e)
 		if !ok || e.LinkageName != "" && e.Name != "" && e.StartLine != 0 {
 			break
 		}
@@ -32,7 +38,7 @@ func (d *Data) entity(ref dieRef) *Entity {
 		d.entities = make(map[dieRef]*Entity)
 	}
 	d.entities[ref] = e
-	d.cost += 128 + len(e.Name) + len(e.LinkageName)
+	d.light += 160 + len(e.LinkageName)
 	return e
 }
 
@@ -47,6 +53,8 @@ func (d *Data) describe(off uint64, e *Entity) (next dieRef, ok bool) {
 	if table == nil {
 		return 0, false
 	}
+	// The last DIE of the chain is the declaration, within its scopes.
+	e.owner, e.declared, e.CPlusPlus = d, dieRef(off), u.cPlusPlus
 	c := cursor{data: d.sections.Info[:u.end], pos: int(off)}
 	a := table.find(c.uleb())
 	if a == nil {
@@ -55,7 +63,8 @@ func (d *Data) describe(off uint64, e *Entity) (next dieRef, ok bool) {
 	for _, attr := range a.attrs {
 		switch attr.name {
 		case attrName:
-			if v := c.value(attr, u.enc); e.Name == "" {
+			v := c.value(attr, u.enc)
+			if e.Name == "" {
 				e.Name = d.internText(u, v)
 			}
 		case attrLinkageName, attrMIPSLinkageName:
@@ -104,6 +113,6 @@ func (d *Data) internText(u *unit, v value) string {
 	}
 	name := string(s)
 	d.strings[v.u] = name
-	d.cost += 48 + len(name)
+	d.light += 48 + len(name)
 	return name
 }

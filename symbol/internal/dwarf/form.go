@@ -1,11 +1,10 @@
 package dwarf
 
 // value is one attribute value as it stands in the file. What u means depends
-// on the form; text is the contents of DW_FORM_string.
+// on the form; for DW_FORM_string it is where the string starts.
 type value struct {
-	form uint16 // 0: the attribute is absent
 	u    uint64
-	text []byte
+	form uint16 // 0: the attribute is absent
 }
 
 // value reads the value of an attribute.
@@ -24,9 +23,10 @@ func (c *cursor) value(a attribute, enc encoding) value {
 	case formFlagPresent:
 		v.u = 1
 	case formImplicitConst:
-		v.u = uint64(a.implicit)
+		v.u = uint64(int64(a.implicit))
 	case formString:
-		v.text = c.bytesString()
+		v.u = uint64(c.pos)
+		c.skipString()
 	case formSdata:
 		v.u = uint64(c.sleb())
 	case formStrx3, formAddrx3:
@@ -77,7 +77,9 @@ func (d *Data) indexedAddress(u *unit, index uint64) (addr uint64, ok bool) {
 func (d *Data) text(u *unit, v value) []byte {
 	switch v.form {
 	case formString:
-		return v.text
+		return stringAt(d.sections.Info, v.u)
+	case formLineString:
+		return stringAt(d.sections.Line, v.u)
 	case formStrp:
 		return stringAt(d.sections.Str, v.u)
 	case formLineStrp:
@@ -113,10 +115,13 @@ func constant(v value) (n uint64, ok bool) {
 }
 
 // dieRef is the offset of a DIE in .debug_info; inSup marks one in the
-// supplementary file's.
-type dieRef uint64
+// supplementary file's. Sections are shorter than 2 GiB (New checks it).
+type dieRef uint32
 
-const inSup dieRef = 1 << 63
+const (
+	inSup dieRef = 1 << 31
+	noDIE dieRef = 0 // a unit header is there
+)
 
 // reference interprets a value of class reference. References by type
 // signature lead to types only and are not followed.

@@ -1,6 +1,10 @@
 package dwarf
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // functionRange is one range of a function; a function split into hot and
 // cold parts has several.
@@ -11,8 +15,9 @@ type functionRange struct {
 
 // function is a DW_TAG_subprogram with code.
 type function struct {
-	die  int // offset in .debug_info
-	body *body
+	body *body // nil until several addresses were looked up
+	die  int   // offset in .debug_info
+	hits int   // lookups without body
 }
 
 // functionIndex finds the function of an address within one unit.
@@ -31,16 +36,12 @@ func (d *Data) functionIndex(u *unit, complete bool) *functionIndex {
 		return u.functions
 	}
 	index := &functionIndex{complete: complete}
-	d.cost -= u.cost
+	d.heavy -= u.cost
 	u.functions, u.cost = index, 0
 	d.scanFunctions(u, index)
-	sort.Slice(index.ranges, func(i, j int) bool {
-		a, b := index.ranges[i], index.ranges[j]
-		if a.low != b.low {
-			return a.low < b.low
-		}
+	slices.SortFunc(index.ranges, func(a, b functionRange) int {
 		// Identical code that the linker folded: the first DIE is found first.
-		return a.function > b.function
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.function, a.function))
 	})
 	index.high = make([]uint64, len(index.ranges))
 	var high uint64
@@ -55,7 +56,7 @@ func (d *Data) functionIndex(u *unit, complete bool) *functionIndex {
 // charge adds bytes to what the unit holds.
 func (d *Data) charge(u *unit, bytes int) {
 	u.cost += bytes
-	d.cost += bytes
+	d.heavy += bytes
 }
 
 // scanFunctions collects the functions of a unit.
@@ -153,6 +154,17 @@ func siblingOf(u *unit, v value) uint64 {
 // siblingDIE passes the attributes of a DIE and returns its DW_AT_sibling, or
 // 0 where that is of no use.
 func (c *cursor) siblingDIE(a *abbrev, u *unit) (sibling uint64) {
+	if size := int(a.lastSize); size > 0 {
+		c.skipDIE(a, u.enc)
+		if c.failed {
+			return 0
+		}
+		last := cursor{data: c.data, pos: c.pos - size}
+		if sibling = uint64(u.off) + last.uint(uint8(size)); sibling > uint64(c.pos) {
+			return sibling
+		}
+		return 0
+	}
 	index := int(a.sibling)
 	for _, attr := range a.attrs[:index] {
 		c.skipForm(attr.form, u.enc)

@@ -1,6 +1,10 @@
 package dwarf
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // row is one row of the line number matrix: what applies from addr on.
 type row struct {
@@ -12,7 +16,7 @@ type row struct {
 
 // checkpoint is the state of the line number program after it emitted a row.
 // Lookups run the program again from the checkpoint before the address: a
-// table takes a thirtieth of the memory of its rows.
+// table takes a fiftieth of the memory of its rows.
 type checkpoint struct {
 	row
 	pos     uint32 // of the next opcode, from the start of the program
@@ -20,7 +24,7 @@ type checkpoint struct {
 }
 
 // checkpointEvery is the number of rows between checkpoints.
-const checkpointEvery = 32
+const checkpointEvery = 64
 
 // sequence is a run of rows with rising addresses (DWARF 5, 6.2.5).
 type sequence struct {
@@ -57,8 +61,8 @@ func (d *Data) linesOf(u *unit) *lineTable {
 		return nil
 	}
 	d.lineTables[u.stmtList] = t
-	t.cost = 256 + 40*len(t.checkpoints) + 32*len(t.sequences) + 24*len(t.header.files)
-	d.cost += t.cost
+	t.cost = 256 + 32*len(t.checkpoints) + 32*len(t.sequences) + 24*len(t.header.files)
+	d.heavy += t.cost
 	u.lines = t
 	return t
 }
@@ -104,7 +108,7 @@ func (d *Data) parseLines(u *unit) *lineTable {
 		}
 		count++
 	}
-	sort.Slice(t.sequences, func(i, j int) bool { return t.sequences[i].low < t.sequences[j].low })
+	slices.SortStableFunc(t.sequences, func(a, b sequence) int { return cmp.Compare(a.low, b.low) })
 	t.high = make([]uint64, len(t.sequences))
 	var high uint64
 	for i, s := range t.sequences {

@@ -23,6 +23,9 @@ type lineFile struct {
 	directory uint32
 }
 
+// formLineString is DW_FORM_string in the line number section.
+const formLineString = 0xfffe
+
 // parseLineHeader reads the header at the cursor and leaves the cursor over
 // the program alone.
 func (d *Data) parseLineHeader(c *cursor, u *unit, h *lineHeader) bool {
@@ -85,22 +88,22 @@ func directoriesOf(entries []lineFile) []value {
 func (h *lineHeader) parseOldTables(c *cursor) {
 	h.directories = []value{{}}
 	for !c.failed && len(h.directories) < maxFilesPerLineHeader {
-		name := c.bytesString()
-		if len(name) == 0 {
+		at := c.pos
+		if c.skipString(); c.pos <= at+1 {
 			break
 		}
-		h.directories = append(h.directories, value{form: formString, text: name})
+		h.directories = append(h.directories, value{form: formLineString, u: uint64(at)})
 	}
 	h.files = []lineFile{{}}
 	for !c.failed && len(h.files) < maxFilesPerLineHeader {
-		name := c.bytesString()
-		if len(name) == 0 {
+		at := c.pos
+		if c.skipString(); c.pos <= at+1 {
 			break
 		}
 		directory := c.uleb()
 		c.uleb() // time of modification
 		c.uleb() // length
-		h.files = append(h.files, lineFile{value{form: formString, text: name}, uint32(directory)})
+		h.files = append(h.files, lineFile{value{form: formLineString, u: uint64(at)}, uint32(directory)})
 	}
 }
 
@@ -130,6 +133,9 @@ func (c *cursor) entries(enc encoding) []lineFile {
 			v := c.value(attribute{form: f.form}, enc)
 			switch f.content {
 			case lnctPath:
+				if v.form == formString {
+					v.form = formLineString
+				}
 				e.name = v
 			case lnctDirectoryIndex:
 				e.directory = uint32(v.u)
@@ -153,7 +159,7 @@ func (d *Data) path(u *unit, t *lineTable, file uint32) string {
 	}
 	if t.paths[file] == "" {
 		t.paths[file] = d.filePath(u, &t.header, t.header.files[file])
-		d.cost += len(t.paths[file])
+		d.heavy += len(t.paths[file])
 	}
 	return t.paths[file]
 }

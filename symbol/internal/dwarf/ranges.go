@@ -4,7 +4,10 @@ package dwarf
 type addrRange struct{ low, high uint64 }
 
 // codeAttrs are the attributes that tell which addresses a DIE covers.
-type codeAttrs struct{ low, high, ranges value }
+type codeAttrs struct {
+	low, high, ranges value
+	sibling           uint64 // offset of the next DIE beside it, or 0
+}
 
 // appendRanges adds the address ranges of a DIE (DWARF 5, 2.17). Ranges that
 // lie outside the code of the file belong to functions the linker discarded.

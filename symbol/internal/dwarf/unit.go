@@ -1,7 +1,9 @@
 package dwarf
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -20,13 +22,15 @@ type unit struct {
 	rnglistsBase   uint64
 	stmtList       uint64
 	hasLines       bool
+	cPlusPlus      bool
 	compDir        value
 
 	table     *abbrevTable
 	functions *functionIndex // nil until a lookup needs it
 	lines     *lineTable     // nil until a lookup needs it
+	scopes    []scope        // nil until a name is to be qualified
 	used      uint64         // clock of the last lookup
-	cost      int            // bytes that functions hold
+	cost      int            // bytes that functions and scopes hold
 }
 
 // rangeOwner says that a unit claims a range of addresses.
@@ -116,6 +120,8 @@ func (d *Data) parseRoot(u *unit, dst []addrRange) []addrRange {
 			at.ranges = v
 		case attrStmtList:
 			u.stmtList, u.hasLines = v.u, true
+		case attrLanguage:
+			u.cPlusPlus = isCPlusPlus(v.u)
 		case attrCompDir:
 			u.compDir = v
 		case attrStrOffsetsBase:
@@ -174,12 +180,8 @@ func (d *Data) indexRangeless() {
 }
 
 func (d *Data) sortOwners() {
-	sort.Slice(d.owners, func(i, j int) bool {
-		a, b := d.owners[i], d.owners[j]
-		if a.low != b.low {
-			return a.low < b.low
-		}
-		return a.unit < b.unit
+	slices.SortFunc(d.owners, func(a, b rangeOwner) int {
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.unit, b.unit))
 	})
 	d.ownerHigh = make([]uint64, len(d.owners))
 	var high uint64

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/bpf"
+	"github.com/tollgate-dev/tollgate/capture"
+	"github.com/tollgate-dev/tollgate/internal/safeelf"
+	"github.com/tollgate-dev/tollgate/unwind"
+)
+
+// measureReady times how long it takes from nothing to a sampler that waits
+// for its first run.
+func measureReady(ctx context.Context, o options) ([]figure, error) {
+	var inProcess, process []float64
+	for range 12 {
+		begin := time.Now()
+		session, err := capture.Start(ctx, capture.Options{})
+		if err != nil {
+			return nil, err
+		}
+		inProcess = append(inProcess, time.Since(begin).Seconds())
+		if err := session.Close(); err != nil {
+			return nil, err
+		}
+		begin = time.Now()
+		client, err := capture.Dial(ctx, capture.DialOptions{Command: []string{o.tollgate, "_collector"}})
+		if err != nil {
+			return nil, err
+		}
+		process = append(process, time.Since(begin).Seconds())
+		if err := client.Close(); err != nil {
+			return nil, err
+		}
+	}
+	warm, cold := summarize(inProcess), summarize(process)
+	return []figure{
+		{"ready to sample, in a running process", fmt.Sprintf("%.0f ms", 1e3*warm.mid), "<= 60 ms", met(warm.mid, 0.060)},
+		{"ready to sample, from starting the collector process", fmt.Sprintf("%.0f ms", 1e3*cold.mid), "<= 60 ms", met(cold.mid, 0.060)},
+	}, nil
+}
+
+// measureSample fits nanoseconds a sample and a frame over stacks of different
+// depths.
+func measureSample(ctx context.Context, o options) ([]figure, error) {
+	binary, err := buildWorkload(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	type point struct{ frames, nanoseconds float64 }
+	var points []point
+	var figures []figure
+	for _, depth := range []int{20, 120, 500, 1000} {
+		frames, nanoseconds, err := sampleCost(binary, depth)
+		if err != nil {
+			return figures, err
+		}
+		points = append(points, point{frames, nanoseconds})
+		limit := 1000 + 40*frames
+		figures = append(figures, figure{fmt.Sprintf("BPF time of a sample, %.0f frames", frames),
+			fmt.Sprintf("%.2f us", nanoseconds/1e3), fmt.Sprintf("<= %.2f us", limit/1e3), met(nanoseconds, limit)})
+	}
+	first, last := points[0], points[2]
+	slope := (last.nanoseconds - first.nanoseconds) / (last.frames - first.frames)
+	base := first.nanoseconds - slope*first.frames
+	figures = append(figures, figure{"BPF time, fitted", fmt.Sprintf("%.2f us + %.0f ns a frame", base/1e3, slope),
+		"<= 1 us + 40 ns a frame", met(base+slope*26, 1000+40*26)})
+	return figures, ctx.Err()
+}
+
+// sampleCost returns the mean user frames and nanoseconds of the samples of a
+// spinning workload, its tables loaded.
+func sampleCost(binary string, depth int) (frames, nanoseconds float64, err error) {
+	sampler, err := bpf.Load(bpf.Options{Frequency: 999, Measure: true})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer sampler.Close()
+	loader := &tableLoader{sampler: sampler, rules: unwind.NewRuleSet()}
+	work, err := startWorkload(binary, depth)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer work.close()
+	spins, err := work.iterations(300e6)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := sampler.Enable(); err != nil {
+		return 0, 0, err
+	}
+	defer sampler.Disable()
+	pid := uint32(work.cmd.Process.Pid)
+	// Every round of work meets at most one more unknown file.
+	for range 6 {
+		if _, err := work.do(spins / 4); err != nil {
+			return 0, 0, err
+		}
+		if err := sampler.Drain(loader.load(pid)); err != nil {
+			return 0, 0, err
+		}
+	}
+	before, err := sampler.Counters()
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := work.do(4 * spins); err != nil {
+		return 0, 0, err
+	}
+	after, err := sampler.Counters()
+	if err != nil {
+		return 0, 0, err
+	}
+	kept := float64(after.Kept - before.Kept)
+	return float64(after.Frames-before.Frames) / kept, float64(after.Nanoseconds-before.Nanoseconds) / kept, nil
+}
+
+// tableLoader answers misses of one process from its maps.
+type tableLoader struct {
+	sampler *bpf.Sampler
+	rules   *unwind.RuleSet
+	sent    int
+	next    uint16
+}
+
+// load returns a handler of records that loads the tables of pid's files.
+func (l *tableLoader) load(pid uint32) func(bpf.Record) {
+	return func(record bpf.Record) {
+		sample, ok := record.(*bpf.Sample)
+		if !ok || sample.PID != pid || sample.Miss == nil {
+			return
+		}
+		if err := l.bind(pid, *sample.Miss); err != nil {
+			fmt.Println("| table not loaded:", err, "| | |")
+		}
+	}
+}
+
+func (l *tableLoader) bind(pid uint32, miss bpf.Mapping) error {
+	path := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, miss.Start, miss.End)
+	file, err := safeelf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	table, err := unwind.NewTable(file, l.rules)
+	if err != nil {
+		return err
+	}
+	var rules []bpf.Rule
+	for _, rule := range l.rules.Rules(l.sent) {
+		rules = append(rules, bpf.Rule{CFA: uint8(rule.CFA), Reg: rule.Reg, FP: uint8(rule.FP), RA: uint8(rule.RA),
+			CFAOff: rule.CFAOff, FPOff: rule.FPOff, RAOff: rule.RAOff, BXOff: rule.BXOff, Off2: rule.Off2})
+	}
+	if err := l.sampler.AppendRules(l.sent, rules); err != nil {
+		return err
+	}
+	l.sent += len(rules)
+	ref, err := l.sampler.LoadTable(table.Rows, pagesOf(table))
+	if err != nil {
+		return err
+	}
+	l.next++
+	return l.sampler.Bind(miss.Key, l.next, ref)
+}
+
+func pagesOf(table *unwind.Table) []bpf.Page {
+	pages := make([]bpf.Page, len(table.Pages))
+	for i, page := range table.Pages {
+		pages[i] = bpf.Page{First: page.First, Count: page.Count}
+	}
+	return pages
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// fixedTime reports whether command is a Go benchmark that runs for a fixed time: a slower version
+// then does less work in the same CPU time, and looks no slower in total.
+func fixedTime(command []string) bool {
+	prefix := "-test."
+	if filepath.Base(command[0]) == "go" {
+		if len(command) < 2 || command[1] != "test" {
+			return false
+		}
+		prefix = "-"
+	}
+	benchmarks, fixedWork := false, false
+	for i, arg := range command[1:] {
+		if strings.HasPrefix(arg, "--") {
+			arg = arg[1:]
+		}
+		name, value, joined := strings.Cut(arg, "=")
+		if !joined && i+2 < len(command) {
+			value = command[i+2]
+		}
+		// go test takes its own flags in the form of the test binary's, too.
+		name = strings.TrimPrefix(name, "-test.")
+		name = strings.TrimPrefix(name, prefix)
+		switch name {
+		case "bench":
+			benchmarks = true
+		case "benchtime":
+			fixedWork = strings.HasSuffix(value, "x")
+		}
+	}
+	return benchmarks && !fixedWork
+}
+
+// warnOfFixedTime tells the user about a command that hides what it should show.
+func (p *progress) warnOfFixedTime(command []string) {
+	if fixedTime(command) {
+		p.warn("a Go benchmark runs for a fixed time by default, which hides a slowdown of the whole; give it fixed work with -benchtime=100x")
+	}
+}
