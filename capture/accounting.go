@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -160,12 +159,6 @@ func (r *run) usage(s *Session, patience time.Duration) (bpf.Usage, uint64, erro
 				// It has left /proc and was not freed yet. Its usage at exit
 				// lacks at most a tick.
 				outstanding++
-				if time.Now().After(deadline) {
-					if fl, e := os.OpenFile("/tmp/out.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); e == nil {
-fmt.Fprintln(fl, task.PID, task.TID, task.Exited, task.Usage.Runtime, err)
-fl.Close()
-}
-				}
 				addUsage(&total, task.Usage)
 			}
 		}

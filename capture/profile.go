@@ -91,6 +91,10 @@ func (b *builder) wanted(list []*stack) map[*object][]uint64 {
 func (b *builder) build(list []*stack) error {
 	b.tables.mu.Lock()
 	defer b.tables.mu.Unlock()
+	// The first mapping is the profile's main program.
+	if main := b.mainObject(list); main != nil {
+		b.mapping(main)
+	}
 	for _, s := range list {
 		b.add(s)
 	}
@@ -133,6 +137,25 @@ func (b *builder) mainMapping(list []*stack) {
 	for i, m := range b.profile.Mapping {
 		m.ID = uint64(i + 1)
 	}
+}
+
+// mainObject is the file in which the target spent most.
+func (b *builder) mainObject(list []*stack) *object {
+	counts := map[*object]uint64{}
+	var main *object
+	for _, s := range list {
+		if !s.target || len(s.user) == 0 {
+			continue
+		}
+		f := b.tables.file(uint16(s.user[0] >> fileShift))
+		if f == nil || f.object == nil {
+			continue
+		}
+		if counts[f.object] += s.count; main == nil || counts[f.object] > counts[main] {
+			main = f.object
+		}
+	}
+	return main
 }
 
 func (b *builder) add(s *stack) {
@@ -257,14 +280,7 @@ func (b *builder) userLocation(frame uint64) (location *profile.Location, ok boo
 	if known := b.locations[key]; known != nil {
 		return known, len(r.lines) > 0
 	}
-	mapping := b.mappings[o]
-	if mapping == nil {
-		mapping = b.addMapping(&profile.Mapping{
-			Start: o.symbols.start, Limit: o.symbols.limit, Offset: o.symbols.offset,
-			File: o.path, BuildID: o.buildID, HasFunctions: true,
-		})
-		b.mappings[o] = mapping
-	}
+	mapping := b.mapping(o)
 	location = &profile.Location{Mapping: mapping, Address: r.vaddr}
 	for _, line := range r.lines {
 		location.Line = append(location.Line, profile.Line{
@@ -278,6 +294,18 @@ func (b *builder) userLocation(frame uint64) (location *profile.Location, ok boo
 		location.Line = []profile.Line{{Function: b.function(symbol.Line{Function: "[" + filepath.Base(o.path) + "]"})}}
 	}
 	return b.addLocation(key, location), len(r.lines) > 0
+}
+
+func (b *builder) mapping(o *object) *profile.Mapping {
+	mapping := b.mappings[o]
+	if mapping == nil {
+		mapping = b.addMapping(&profile.Mapping{
+			Start: o.symbols.start, Limit: o.symbols.limit, Offset: o.symbols.offset,
+			File: o.path, BuildID: o.buildID, HasFunctions: true,
+		})
+		b.mappings[o] = mapping
+	}
+	return mapping
 }
 
 // synthetic is a frame that stands for no code.

@@ -42,8 +42,8 @@ type Stats struct {
 	// Unreadable counts mapped files whose tables could not be built, by
 	// reason; frames in them are followed by frame pointers.
 	Unreadable map[string]uint64 `json:"unreadable,omitempty"`
-	// OutstandingThreads counts threads that had ended but whose final CPU
-	// time the kernel had not reported in time; their CPU is missing.
+	// OutstandingThreads counts threads that had ended but that the kernel had
+	// not freed in time; each may lack up to a tick of CPU time.
 	OutstandingThreads uint64 `json:"outstanding_threads,omitempty"`
 }
 
