@@ -31,7 +31,7 @@ const (
 // Planted is the regression in the second version.
 type Planted struct {
 	Function string  // as in a profile
-	File     string  // as in a profile
+	File     string  // as in a profile of the second version: its path below dir
 	Line     int     // of the func keyword
 	Cost     float64 // CPU time added, as a fraction of the first version's, measured on amd64
 	Change   string  // what was done, for people
@@ -57,11 +57,11 @@ func Build(ctx context.Context, dir string) (base, head string, planted Planted,
 	}
 	planted = Planted{
 		Function: "main.pathKey",
-		File:     path.Join(programModule, plantedFile),
+		File:     filepath.Join(filepath.Dir(head), plantedFile),
 		Cost:     0.04,
 		Change:   "pathKey reads each segment of a path a second time, to recognize UUIDs",
 	}
-	planted.Line, err = lineOf(filepath.Join(filepath.Dir(head), plantedFile), "func pathKey(")
+	planted.Line, err = lineOf(planted.File, "func pathKey(")
 	return base, head, planted, err
 }
 
@@ -98,8 +98,8 @@ func writeTree(dir, file, other string) error {
 
 // compile builds the program in dir.
 func compile(ctx context.Context, dir string) error {
-	// Without the paths of dir, files have the same names in both versions.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", programName, ".")
+	// No -trimpath: it would build the standard library anew.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", programName, ".")
 	cmd.Dir = dir
 	// The user's settings must not change what is built, nor for which machine.
 	cmd.Env = append(cmd.Environ(), "GOENV=off", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off", "GOTOOLCHAIN=local",
