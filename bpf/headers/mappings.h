@@ -124,7 +124,7 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	struct file_entry *entry;
 	struct inode *inode;
 	struct mapping *m;
-	struct file_key *key;
+	struct file_key key = {};
 	struct file *file;
 	u64 vma, offset;
 	int reason;
@@ -132,7 +132,6 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	if (!c)
 		return STOP_INTERNAL;
 	m = &c->current;
-	key = &c->missing.key;
 	c->counters.walks++;
 	m->start = m->end = 0;
 	vma = find_vma(c, addr);
@@ -150,18 +149,16 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	m->id = 0;
 	file = (void *)VMA_WORD(c, vm_file);
 	offset = VMA_WORD(c, vm_pgoff) << page_shift;
-	key->ino = key->mtime = 0;
-	key->dev = key->gen = 0;
 	if (file) {
 		inode = BPF_CORE_READ(file, f_inode);
-		key->ino = BPF_CORE_READ(inode, i_ino);
-		key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
-		key->gen = BPF_CORE_READ(inode, i_generation);
-		key->mtime = mtime_of(inode);
+		key.ino = BPF_CORE_READ(inode, i_ino);
+		key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+		key.gen = BPF_CORE_READ(inode, i_generation);
+		key.mtime = mtime_of(inode);
 		m->inode = (u64)inode;
-		m->version = version_of(key->ino, key->mtime);
+		m->version = version_of(key.ino, key.mtime);
 	} else if (m->start == c->vdso) {
-		key->ino = 1;
+		key.ino = 1;
 		offset = 0;
 	} else {
 		m->flags = MAPPING_ANONYMOUS;
@@ -169,9 +166,11 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	m->delta = offset - m->start;
 	if (m->flags)
 		return 0;
-	entry = bpf_map_lookup_elem(&files, key);
+	/* Before kernel 6.2 a key must lie on the stack or in a map value. */
+	entry = bpf_map_lookup_elem(&files, &key);
 	if (!entry) {
 		m->flags = MAPPING_PENDING;
+		c->missing.key = key;
 		c->missing.start = m->start;
 		c->missing.end = m->end;
 		c->missing.offset = offset;
