@@ -1,0 +1,178 @@
+// Command guest is the init process of a virtual machine that proves the
+// sampler on another kernel or architecture: it records /workload, checks the
+// stacks, prints GUEST-EXIT and the number of failures, and powers off.
+//
+// scripts/test-kernel.sh builds the machine around it.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
+
+	"github.com/tollgate-dev/tollgate/capture"
+)
+
+// chain is the stack of /workload from the leaf to the start of the program.
+var chain = []string{"leaf", "inner", "middle", "outer", "main"}
+
+func main() {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "guest: this is the init process of a virtual machine")
+		os.Exit(2)
+	}
+	// Libraries that looked at /proc before it was mounted keep a failure, so
+	// the work is done by a fresh image.
+	if os.Getenv("GUEST_MOUNTED") == "" {
+		if err := mount(); err != nil {
+			fmt.Println("guest:", err)
+		}
+		env := append(os.Environ(), "GUEST_MOUNTED=1", "PATH=/")
+		fmt.Println("guest:", syscall.Exec("/init", []string{"/init"}, env))
+	}
+	failures := 0
+	if err := check(); err != nil {
+		fmt.Println("guest: FAIL:", err)
+		failures = 1
+	}
+	fmt.Printf("GUEST-EXIT %d\n", failures)
+	unix.Sync()
+	// The console is slower than the power switch.
+	time.Sleep(200 * time.Millisecond)
+	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
+		fmt.Println("guest:", err)
+	}
+	select {}
+}
+
+func mount() error {
+	var failed error
+	for target, kind := range map[string]string{"/proc": "proc", "/sys": "sysfs", "/dev": "devtmpfs", "/tmp": "tmpfs"} {
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			failed = errors.Join(failed, err)
+		}
+		if err := unix.Mount(kind, target, kind, 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+			failed = errors.Join(failed, fmt.Errorf("mount %s: %w", target, err))
+		}
+	}
+	return failed
+}
+
+// check records the workload twice and checks the second run, whose tables
+// are known from its first instruction.
+func check() error {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err == nil {
+		fmt.Printf("guest: %s %s\n", unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:]))
+	}
+	begin := time.Now()
+	session, err := capture.Start(context.Background(), capture.Options{Frequency: 999})
+	if err != nil {
+		return fmt.Errorf("start sampling: %w", err)
+	}
+	defer session.Close()
+	fmt.Printf("guest: ready after %d ms\n", time.Since(begin).Milliseconds())
+	var last error
+	for run := uint32(1); run <= 2; run++ {
+		last = record(session, run)
+		if last != nil {
+			fmt.Printf("guest: run %d: %v\n", run, last)
+		}
+	}
+	return last
+}
+
+func record(session *capture.Session, run uint32) error {
+	if err := session.Begin(run, uint32(os.Getpid())); err != nil {
+		return err
+	}
+	cmd := exec.Command("/workload")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := session.Disarm(run); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		return err
+	}
+	prof, stats, err := session.End(run)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("guest: run %d: %d target samples, %d complete, %v truncated, %.3f CPU-s exact, %.3f sampled, %d lost\n",
+		run, stats.TargetSamples, stats.Complete, stats.Truncated, stats.CPUSeconds, stats.SampledSeconds, stats.Lost)
+	return verify(prof, stats)
+}
+
+// verify wants most samples in leaf, below the whole chain, and complete.
+func verify(prof *profile.Profile, stats capture.Stats) error {
+	var target, inChain, signal int64
+	for _, sample := range prof.Sample {
+		if len(sample.Label["target"]) == 0 {
+			continue
+		}
+		target += sample.Value[0]
+		names := stack(sample)
+		if follows(names, chain) {
+			inChain += sample.Value[0]
+		}
+		if follows(names, []string{"handler", "leaf", "inner", "middle", "outer", "main"}) {
+			signal += sample.Value[0]
+		}
+	}
+	fmt.Printf("guest: %d target samples, %d below %s, %d of them in a signal handler\n", target, inChain, strings.Join(chain, " < "), signal)
+	switch {
+	case target < 20:
+		return fmt.Errorf("only %d target samples", target)
+	case float64(inChain) < 0.9*float64(target):
+		printStacks(prof)
+		return fmt.Errorf("%d of %d samples have the whole stack", inChain, target)
+	case signal == 0:
+		printStacks(prof)
+		return errors.New("no sample in the signal handler has the stack below it")
+	case float64(stats.Complete) < 0.9*float64(stats.TargetSamples):
+		return fmt.Errorf("%d of %d samples are complete", stats.Complete, stats.TargetSamples)
+	}
+	return nil
+}
+
+func stack(sample *profile.Sample) []string {
+	var names []string
+	for _, location := range sample.Location {
+		for _, line := range location.Line {
+			names = append(names, line.Function.Name)
+		}
+	}
+	return names
+}
+
+// follows tells whether want occurs in names in this order.
+func follows(names, want []string) bool {
+	for _, name := range names {
+		if len(want) > 0 && name == want[0] {
+			want = want[1:]
+		}
+	}
+	return len(want) == 0
+}
+
+func printStacks(prof *profile.Profile) {
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for i, sample := range prof.Sample {
+		if len(sample.Label["target"]) > 0 && i < 40 {
+			fmt.Fprintf(out, "guest: %d %s\n", sample.Value[0], strings.Join(stack(sample), " < "))
+		}
+	}
+}
