@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
 
@@ -41,6 +42,10 @@ func main() {
 	}
 	failures := 0
 	if err := check(); err != nil {
+		// The verifier's last lines name the instruction; the message has the first.
+		if verifier := (*ebpf.VerifierError)(nil); errors.As(err, &verifier) {
+			fmt.Println(strings.Join(verifier.Log[max(0, len(verifier.Log)-60):], "\n"))
+		}
 		fmt.Println("guest: FAIL:", err)
 		failures = 1
 	}

@@ -262,13 +262,14 @@ __noinline int find_mapping(struct cpu_state *c, u64 addr)
 
 /*
  * A number that no other address space has had, or has on this kernel while
- * the process lives: the kernel's own on amd64; elsewhere the mm's address
- * mixed with when the process began and how often it has called execve.
+ * the process lives: the kernel's own on amd64; elsewhere the process with when
+ * it began and how often it has called execve. The mm's address would serve
+ * too, but the verifier lets no pointer into arithmetic.
  */
 static __always_inline u64 identity_of(struct task_struct *task, struct mm_struct *mm)
 {
 	struct task_struct *leader;
-	u64 id = (u64)mm;
+	u64 id = (u64)task->tgid << 32;
 
 	if (bpf_core_field_exists(mm->context.ctx_id))
 		return mm->context.ctx_id;
