@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -92,21 +93,7 @@ func llvmLines(t *testing.T, file string, addrs []uint64) [][]Line {
 	return result
 }
 
-// tally counts comparisons by class.
-type tally struct {
-	t      *testing.T
-	counts map[string]int
-}
-
-// note counts one address, and logs the first few of a class that is not
-// agreement.
-func (c *tally) note(class, format string, args ...any) {
-	c.counts[class]++
-	if class != "agree" && c.counts[class] <= 5 {
-		c.t.Logf("%s: %s", class, fmt.Sprintf(format, args...))
-	}
-}
-
+// frames formats lines for messages.
 func frames(lines []Line) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -115,31 +102,149 @@ func frames(lines []Line) string {
 	return b.String()
 }
 
-// disagreement names the class of the difference between our frames and the
-// oracle's, "agree" for none.
-func disagreement(got, want []Line) string {
-	if len(got) == 0 && (len(want) == 0 || want[0].System == "" && want[0].Line == 0) {
-		return "agree"
+// Classes of comparison between our frames and llvm-symbolizer's. All but
+// differs are explained.
+const (
+	agrees = "agrees"
+	// padding: between functions llvm-symbolizer prints the row of the line
+	// table that happens to cover the padding, without a function. Lines says
+	// nothing: no code runs there.
+	padding = "padding"
+	// alias: llvm-symbolizer replaces the name of the outermost function with
+	// one of the symbols at its address. Constructors (C1, C2) and functions
+	// that the linker folded have several; debug information names one.
+	alias = "alias"
+	// qualified: GCC gives no linkage name to inlined functions of internal
+	// linkage; llvm-symbolizer prints the plain name, Lines the scopes too.
+	qualified = "qualified"
+	differs   = "differs"
+)
+
+// classify compares the frames of one address. symbols has the names of all
+// symbols by address.
+func classify(got, want []Line, symbols map[string]uint64) (class, what string) {
+	if len(got) == 0 && len(want) == 1 && want[0].System == "" {
+		return padding, ""
 	}
 	if len(got) != len(want) {
-		return "depth"
+		return differs, "number of frames"
 	}
+	class = agrees
 	for i := range got {
 		g, w := got[i], want[i]
+		outermost := i == len(got)-1
+		switch gotName, wantName := trimClone(g.System), trimClone(w.System); {
+		case gotName == wantName:
+		case strings.HasSuffix(gotName, "::"+wantName):
+			class = qualified
+		case outermost && symbols[g.System] != 0 && symbols[g.System] == symbols[w.System]:
+			class = alias
+		default:
+			return differs, "name"
+		}
+		if g.File == "" && g.Line == 0 && w.Line == 0 {
+			continue // no debug information: llvm-symbolizer has the file of the symbol
+		}
 		switch {
-		case trimClone(g.System) != trimClone(w.System):
-			return "name"
-		case w.Line == 0 && g.Line == 0 && g.File == "":
-			// llvm-symbolizer names the file of the symbol (STT_FILE).
-		case path.Clean(g.File) != path.Clean(w.File):
-			return "file"
+		case g.File != path.Clean(w.File) && !(g.File == "" && w.File == ""):
+			return differs, "file"
 		case g.Line != w.Line:
-			return "line"
+			return differs, "line"
 		case g.Column != w.Column:
-			return "column"
+			return differs, "column"
 		case g.StartLine != w.StartLine:
-			return "start line"
+			return differs, "start line"
 		}
 	}
-	return "agree"
+	return class, ""
+}
+
+// symbolsByName reads .symtab.
+func symbolsByName(t *testing.T, file string) map[string]uint64 {
+	t.Helper()
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]uint64)
+	for _, s := range symbols {
+		byName[s.Name] = s.Value
+	}
+	return byName
+}
+
+// TestAgreesWithLLVM compares random addresses of real programs with
+// llvm-symbolizer-14.
+func TestAgreesWithLLVM(t *testing.T) {
+	const addresses = 1500
+	tests := []struct {
+		name, command string
+		more          []string // run after command
+		expected      []string // classes that must not be absent, besides agrees
+	}{
+		{name: "C, GCC, DWARF 5", command: "gcc -O2 -g -gdwarf-5 -o program $T/sort.c"},
+		{name: "C, GCC, DWARF 4", command: "gcc -O2 -g -gdwarf-4 -o program $T/sort.c"},
+		{name: "C, GCC, DWARF 2", command: "gcc -O2 -g -gdwarf-2 -o program $T/sort.c"},
+		{name: "C, GCC, 64-bit DWARF", command: "gcc -O2 -g -gdwarf64 -o program $T/sort.c"},
+		{name: "C, GCC, not optimized", command: "gcc -O0 -g -o program $T/sort.c"},
+		{name: "C, GCC, compressed", command: "gcc -O2 -g -gz=zlib -o program $T/sort.c"},
+		{name: "C, GCC, compressed the old way", command: "gcc -O2 -g -gz=zlib-gnu -o program $T/sort.c"},
+		{name: "C, GCC, types in units", command: "gcc -O2 -g -fdebug-types-section -o program $T/sort.c"},
+		{name: "C, GCC, link-time optimization", command: "gcc -O2 -g -flto -o program $T/sort.c"},
+		{name: "C, GCC, sections discarded", command: "gcc -O2 -g -ffunction-sections -Wl,--gc-sections -o program $T/sort.c"},
+		{name: "C, Clang, DWARF 5", command: "clang-14 -O2 -g -gdwarf-5 -o program $T/sort.c"},
+		{name: "C, Clang, DWARF 4", command: "clang-14 -O2 -g -gdwarf-4 -o program $T/sort.c"},
+		{
+			name: "C++, GCC, DWARF 5", command: "g++ -std=c++17 -O2 -g -gdwarf-5 -o program $T/shapes.cc",
+			expected: []string{padding, qualified},
+		},
+		{
+			name: "C++, GCC, DWARF 4", command: "g++ -std=c++17 -O2 -g -gdwarf-4 -o program $T/shapes.cc",
+			expected: []string{padding, qualified},
+		},
+		{name: "C++, Clang", command: "clang++-14 -std=c++17 -O2 -g -gdwarf-5 -o program $T/shapes.cc"},
+		{
+			name: "C++, deduplicated by dwz", command: "g++ -std=c++17 -O2 -g -gdwarf-4 -o program $T/shapes.cc",
+			more: []string{"dwz program"},
+		},
+		{name: "Rust", command: "rustc -O -g -o program $T/words.rs"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, command := range append([]string{test.command}, test.more...) {
+				run(t, dir, command)
+			}
+			program := filepath.Join(dir, "program")
+			addrs := sampleVaddrs(t, program, addresses)
+			want := llvmLines(t, program, addrs)
+			symbols := symbolsByName(t, program)
+			b := open(t, program, Options{DebugDirs: noDebugDirs(t)})
+			if b.Source() != "dwarf" {
+				t.Errorf("source is %q, want dwarf", b.Source())
+			}
+			counts := make(map[string]int)
+			for i, addr := range addrs {
+				got := b.Lines(addr)
+				class, what := classify(got, want[i], symbols)
+				if counts[class]++; class == differs && counts[class] <= 5 {
+					t.Errorf("%#x differs in %s\n  got%s\n  want%s", addr, what, frames(got), frames(want[i]))
+				}
+			}
+			t.Logf("%v", counts)
+			if counts[agrees]*2 < addresses && counts[qualified] == 0 {
+				t.Errorf("only %d of %d addresses agree", counts[agrees], addresses)
+			}
+			for _, class := range test.expected {
+				if counts[class] == 0 {
+					t.Errorf("no address is of class %q: its explanation is out of date", class)
+				}
+			}
+		})
+	}
 }

@@ -181,13 +181,9 @@ func (d *Data) filePath(u *unit, h *lineHeader, f lineFile) string {
 	if f.directory < uint32(len(h.directories)) {
 		directory = string(d.text(u, h.directories[f.directory]))
 	}
-	if !path.IsAbs(directory) {
-		if h.version >= 5 && f.directory != 0 && len(h.directories) > 0 {
-			directory = path.Join(string(d.text(u, h.directories[0])), directory)
-		}
-		if !path.IsAbs(directory) {
-			directory = path.Join(string(d.text(u, u.compDir)), directory)
-		}
+	// In DWARF 5 entry 0 is the working directory itself.
+	if !path.IsAbs(directory) && (h.version < 5 || f.directory != 0) {
+		directory = path.Join(string(d.text(u, u.compDir)), directory)
 	}
 	if len(directory) > maxPathLength {
 		return name

@@ -181,7 +181,9 @@ func (d *Data) indexRangeless() {
 
 func (d *Data) sortOwners() {
 	slices.SortFunc(d.owners, func(a, b rangeOwner) int {
-		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.unit, b.unit))
+		// Units that share a COMDAT function all claim the copy that the linker
+		// kept, which is that of the first; so that one is found first.
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.unit, a.unit))
 	})
 	d.ownerHigh = make([]uint64, len(d.owners))
 	var high uint64
