@@ -28,33 +28,62 @@ type compiler struct {
 	rules *RuleSet
 	rows  []uint64
 	spans []span
+	order []uint64 // spans by address: see sortSpans
+	swap  []uint64
 	cache [2048]cachedRule
 	full  bool // the RuleSet had no room for a rule
+	plts  int  // entries of PLTs expanded by plt
 }
 
 // cachedRule is a slot of the direct-mapped cache from state to rule index.
+// Index 0 is the zero Rule, so an unused slot needs no mark.
 type cachedRule struct {
-	state Rule
+	state packedRule
 	index uint16
-	valid bool
+}
+
+// packedRule is a Rule in two words, as it lies in memory: the interpreter
+// keeps its state in registers that way.
+type packedRule struct {
+	// lo: CFA, Reg, FP, RA of 8 bits each, CFAOff of 32.
+	// hi: FPOff, RAOff, BXOff, Off2 of 16 bits each.
+	lo, hi uint64
+}
+
+func (r Rule) pack() packedRule {
+	return packedRule{
+		lo: uint64(r.CFA) | uint64(r.Reg)<<8 | uint64(r.FP)<<16 | uint64(r.RA)<<24 | uint64(uint32(r.CFAOff))<<32,
+		hi: uint64(uint16(r.FPOff)) | uint64(uint16(r.RAOff))<<16 | uint64(uint16(r.BXOff))<<32 | uint64(uint16(r.Off2))<<48,
+	}
+}
+
+func (p packedRule) unpack() Rule {
+	return Rule{
+		CFA: CFAKind(p.lo), Reg: uint8(p.lo >> 8), FP: RegKind(p.lo >> 16), RA: RegKind(p.lo >> 24), CFAOff: int32(p.lo >> 32),
+		FPOff: int16(p.hi), RAOff: int16(p.hi >> 16), BXOff: int16(p.hi >> 32), Off2: int16(p.hi >> 48),
+	}
+}
+
+// slot returns the number of the cache's slot for p. Fibonacci hashing: the
+// high bits of the product depend on all bits.
+func (p packedRule) slot() uint64 {
+	return (p.lo*0x9e3779b97f4a7c15 ^ p.hi) * 0x9e3779b97f4a7c15 >> 53
 }
 
 // index interns the rule that state stands for.
-func (c *compiler) index(state Rule) uint16 {
-	lo := uint64(state.CFA) | uint64(state.Reg)<<8 | uint64(state.FP)<<16 | uint64(state.RA)<<24 | uint64(uint32(state.CFAOff))<<32
-	hi := uint64(uint16(state.FPOff)) | uint64(uint16(state.RAOff))<<16 | uint64(uint16(state.BXOff))<<32 | uint64(uint16(state.Off2))<<48
-	// Fibonacci hashing: the high bits of the product depend on all bits.
-	hash := (lo*0x9e3779b97f4a7c15 ^ hi) * 0x9e3779b97f4a7c15
-	slot := &c.cache[hash>>53]
-	if slot.state == state && slot.valid {
+func (c *compiler) index(state Rule) uint16 { return c.packedIndex(state.pack()) }
+
+func (c *compiler) packedIndex(p packedRule) uint16 {
+	slot := &c.cache[p.slot()]
+	if slot.state == p {
 		return slot.index
 	}
-	index, ok := c.rules.Index(normalize(state))
+	index, ok := c.rules.Index(normalize(p.unpack()))
 	if !ok {
 		c.full = true
 		return 0
 	}
-	*slot = cachedRule{state: state, index: index, valid: true}
+	*slot = cachedRule{state: p, index: index}
 	return index
 }
 
@@ -111,7 +140,9 @@ func (c *compiler) section(section frameSection, arch Arch, rank rank, segments 
 	}
 }
 
-// fde compiles one FDE.
+// fde compiles one FDE. This is the hot loop of table building: the state is
+// held in two words, the instructions that make up nearly all programs are
+// handled here, and machine.step does the others.
 func (c *compiler) fde(m *machine, f *fde, rank rank) {
 	first := len(c.rows)
 	start, end := f.start, f.start+f.size
@@ -125,55 +156,108 @@ func (c *compiler) fde(m *machine, f *fde, rank rank) {
 		c.add(span{start: start, end: end, rank: rank}, first)
 		return
 	}
-	m.cie = f.cie
-	m.state, m.depth = f.cie.initial, 0
+	m.cie, m.depth = f.cie, 0
 	program, offset := f.program, f.offset
+	state := f.cie.packed
+	fp, ra, bx := m.fp, m.ra, m.bx
+	align, data, size := f.cie.codeAlign, f.cie.dataAlign, f.size
 	location := uint64(0)
 	for pos := 0; pos < len(program); {
 		op := program[pos]
 		next := location
 		switch {
 		case op&0xc0 == cfaAdvanceLoc:
-			next += uint64(op&0x3f) * m.cie.codeAlign
+			next += uint64(op&0x3f) * align
 			pos++
-		case op <= cfaAdvanceLoc4 && op != cfaNop || op == cfaMIPSAdvanceLoc8:
+		case op == cfaNop:
+			pos++
+			continue
+		case op == cfaDefCFAOffset && pos+1 < len(program) && program[pos+1] < 0x80:
+			state.lo = state.lo&0xffffffff | uint64(program[pos+1])<<32
+			pos += 2
+			continue
+		case op&0xc0 == cfaOffset && pos+1 < len(program) && program[pos+1] < 0x80:
+			reg, off := uint64(op&0x3f), int64(program[pos+1])*data
+			pos += 2
+			if off != int64(int16(off)) {
+				m.state = state.unpack()
+				m.lose(reg)
+				state = m.state.pack()
+				continue
+			}
+			switch reg {
+			case fp:
+				state.lo = state.lo&^(0xff<<16) | uint64(RegAtCFA)<<16
+				state.hi = state.hi&^0xffff | uint64(uint16(off))
+			case bx:
+				state.hi = state.hi&^(0xffff<<32) | uint64(uint16(off))<<32
+			case ra:
+				state.lo = state.lo&^(0xff<<24) | uint64(RegAtCFA)<<24
+				state.hi = state.hi&^(0xffff<<16) | uint64(uint16(off))<<16
+			}
+			continue
+		case op == cfaAdvanceLoc1 && pos+1 < len(program):
+			next += uint64(program[pos+1]) * align
+			pos += 2
+		case op == cfaRememberState && m.depth < maxRemembered:
+			m.remembered[m.depth] = state
+			m.depth++
+			pos++
+			continue
+		case op == cfaRestoreState && m.depth > 0:
+			m.depth--
+			state = m.remembered[m.depth]
+			pos++
+			continue
+		case op <= cfaAdvanceLoc4 || op == cfaMIPSAdvanceLoc8:
 			next, pos, _ = m.advance(program, pos, offset, start, location)
 		default:
-			if pos = m.step(program, pos, offset); pos > len(program) {
+			m.state = state.unpack()
+			pos = m.step(program, pos)
+			state = m.state.pack()
+			if pos > len(program) {
 				// What follows cannot be trusted, what came before can.
-				m.state = Rule{}
+				state = packedRule{}
 			}
 			continue
 		}
-		if pos > len(program) || next >= f.size {
+		if pos > len(program) || next >= size {
 			break
 		}
-		if next != location {
-			c.row(first, location, next, m.state)
-			location = next
+		if next == location {
+			continue
 		}
+		slot := &c.cache[state.slot()]
+		if slot.state != state || CFAKind(state.lo) == CFAPLT {
+			c.row(first, location, next, state)
+		} else if n := len(c.rows); n == first || uint16(c.rows[n-1]) != slot.index {
+			c.rows = append(c.rows, location<<16|uint64(slot.index))
+		}
+		location = next
 	}
-	c.row(first, location, f.size, m.state)
+	c.row(first, location, size, state)
 	c.add(span{start: start, end: end, rank: rank}, first)
 }
 
 // row emits the rows for [location, next), where state holds.
-func (c *compiler) row(first int, location, next uint64, state Rule) {
-	if state.CFA == CFAPLT && state.Reg != pltPush {
-		c.plt(first, location, next, state)
+func (c *compiler) row(first int, location, next uint64, state packedRule) {
+	if CFAKind(state.lo) == CFAPLT && uint8(state.lo>>8) != pltPush {
+		c.plt(first, location, next, state.unpack())
 		return
 	}
-	c.emit(first, location, c.index(state))
+	c.emit(first, location, c.packedIndex(state))
 }
 
 // plt expands a lazy PLT whose entries push elsewhere than CFAPLT assumes
-// into two rows an entry.
+// into two rows an entry. The entries of a file are limited, since a few bytes
+// of a hostile one could claim any number.
 func (c *compiler) plt(first int, location, next uint64, state Rule) {
 	const entry, maxEntries = 16, 1 << 14
-	if location%entry != 0 || next-location > entry*maxEntries {
+	if location%entry != 0 || next-location > entry*maxEntries || c.plts > maxEntries {
 		c.emit(first, location, c.index(unsupported()))
 		return
 	}
+	c.plts += int((next - location) / entry)
 	push := uint64(state.Reg)
 	state.CFA, state.Reg, state.CFAOff = CFASP, 0, 8
 	before := c.index(state)

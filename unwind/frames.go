@@ -27,6 +27,7 @@ type cie struct {
 	signal       bool  // frames are those of a signal handler's return
 	addressBytes uint8
 	initial      Rule // state after the initial instructions
+	packed       packedRule
 }
 
 // fde is a frame description entry.
@@ -136,6 +137,9 @@ func (s *frameSection) cieOffset(e entry) int {
 // length nothing can be found any more, so it ends the section.
 func (r *frameReader) next() (f fde, ok bool) {
 	for r.pos+4 <= len(r.section.data) {
+		if f, ok = r.common(); ok {
+			return f, true
+		}
 		e, terminator, err := r.section.entryAt(r.pos)
 		if err != nil {
 			r.skipped++
@@ -161,6 +165,37 @@ func (r *frameReader) next() (f fde, ok bool) {
 		r.skipped++
 	}
 	return fde{}, false
+}
+
+// common parses the entry at pos when it has the form that nearly all have: an
+// FDE of .eh_frame with a 32-bit length, the CIE of the one before, and 32-bit
+// relative addresses. ok is false for any other entry, malformed ones included.
+func (r *frameReader) common() (f fde, ok bool) {
+	data, pos := r.section.data, r.pos
+	c := r.last
+	if c == nil || !r.section.eh || c.encoding != ptrPCRel|ptrSdata4 || pos+17 > len(data) {
+		return fde{}, false
+	}
+	head := data[pos : pos+17]
+	length := uint64(binary.LittleEndian.Uint32(head))
+	id := uint64(binary.LittleEndian.Uint32(head[4:]))
+	if length < 13 || length >= 0xfffffff0 || length > uint64(len(data)-pos-4) || id == 0 || uint64(pos+4)-id != uint64(r.lastAt) {
+		return fde{}, false
+	}
+	f.start = r.section.bases.section + uint64(pos+8) + uint64(int64(int32(binary.LittleEndian.Uint32(head[8:]))))
+	f.size = uint64(binary.LittleEndian.Uint32(head[12:]))
+	end := pos + 4 + int(length)
+	body := pos + 16
+	if c.augmented {
+		skip := int(head[16])
+		if skip >= 0x80 || skip > end-body-1 {
+			return fde{}, false
+		}
+		body += 1 + skip
+	}
+	f.cie, f.program, f.offset = c, data[body:end], body
+	r.pos = end
+	return f, true
 }
 
 // fde parses the entry e as an FDE.
@@ -283,7 +318,8 @@ func (r *frameReader) parseCIE(at int) (c cie) {
 	c.initial = r.regs.initialRule()
 	m := machine{registers: r.regs, cie: &c, bases: &r.section.bases, section: r.section.data}
 	// Rows inside a CIE have no address; only the final state counts.
-	c.initial = m.initial(data[pos:], pos)
+	c.initial = m.initial(data[pos:])
+	c.packed = c.initial.pack()
 	return c
 }
 

@@ -3,6 +3,7 @@ package unwind
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
@@ -17,7 +18,13 @@ type Range struct {
 // .eh_frame or .debug_frame, sorted and without overlap. They survive
 // stripping, so they tell functions apart where there are no symbols. A file
 // without call frame information has none, which is not an error.
-func Functions(f *safeelf.File) ([]Range, error) {
+func Functions(f *safeelf.File) (functions []Range, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := faultOf(recover()); fault != nil {
+			functions, err = nil, fmt.Errorf("list functions: %w", fault)
+		}
+	}()
 	arch, err := archOf(f)
 	if err != nil {
 		return nil, fmt.Errorf("list functions: %w", err)

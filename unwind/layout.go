@@ -2,7 +2,10 @@ package unwind
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
+	"sort"
 )
 
 // layout writes the sorted spans of a compiler into the pages of a table.
@@ -32,26 +35,78 @@ func sortSegments(segments []segment) {
 	slices.SortStableFunc(segments, func(a, b segment) int { return cmp.Compare(a.off, b.off) })
 }
 
-// sortSpans orders spans by address, the trusted and the longer first.
+// sortSpans orders spans by address, the trusted and the longer first, into
+// c.order: the low 32 bits of an element are the number of a span.
 func (c *compiler) sortSpans() {
-	sorted := slices.IsSortedFunc(c.spans, compareSpans)
-	if !sorted {
-		slices.SortFunc(c.spans, compareSpans)
+	c.order = slices.Grow(c.order[:0], len(c.spans))
+	if len(c.spans) == 0 {
+		return
+	}
+	base, limit := c.spans[0].start, c.spans[0].start
+	for i := range c.spans {
+		base, limit = min(base, c.spans[i].start), max(limit, c.spans[i].start)
+	}
+	if limit-base > math.MaxUint32 {
+		for i := range c.spans {
+			c.order = append(c.order, uint64(i))
+		}
+		slices.SortFunc(c.order, func(a, b uint64) int { return compareSpans(&c.spans[a], &c.spans[b]) })
+		return
+	}
+	for i := range c.spans {
+		c.order = append(c.order, (c.spans[i].start-base)<<32|uint64(i))
+	}
+	if !slices.IsSorted(c.order) {
+		c.radixSort(uint(32 + bits.Len64(limit-base)))
+	}
+	// The numbers of spans with the same start are in order, their ranks and
+	// lengths need not be.
+	for i := 1; i < len(c.order); i++ {
+		if c.order[i]>>32 != c.order[i-1]>>32 {
+			continue
+		}
+		end := i + 1
+		for end < len(c.order) && c.order[end]>>32 == c.order[i]>>32 {
+			end++
+		}
+		slices.SortFunc(c.order[i-1:end], func(a, b uint64) int {
+			return compareSpans(&c.spans[uint32(a)], &c.spans[uint32(b)])
+		})
+		i = end
 	}
 }
 
-func compareSpans(a, b span) int {
-	switch {
-	case a.start < b.start:
-		return -1
-	case a.start > b.start:
-		return 1
-	case a.rank != b.rank:
-		return cmp.Compare(a.rank, b.rank)
-	case a.end != b.end:
-		return cmp.Compare(b.end, a.end)
+// radixSort sorts c.order by bits 32 to limit. It is several times as fast as
+// a sort by comparison on the 100,000 functions of a large library.
+func (c *compiler) radixSort(limit uint) {
+	const digit = 11
+	c.swap = slices.Grow(c.swap[:0], len(c.order))[:len(c.order)]
+	for shift := uint(32); shift < limit; shift += digit {
+		var at [1 << digit]int
+		for _, key := range c.order {
+			at[key>>shift&(1<<digit-1)]++
+		}
+		sum := 0
+		for i, count := range at {
+			at[i] = sum
+			sum += count
+		}
+		for _, key := range c.order {
+			i := key >> shift & (1<<digit - 1)
+			c.swap[at[i]] = key
+			at[i]++
+		}
+		c.order, c.swap = c.swap, c.order
 	}
-	return cmp.Compare(a.first, b.first)
+}
+
+func compareSpans(a, b *span) int {
+	return cmp.Or(
+		cmp.Compare(a.start, b.start),
+		cmp.Compare(a.rank, b.rank),
+		cmp.Compare(b.end, a.end),
+		cmp.Compare(a.first, b.first),
+	)
 }
 
 // build fills the table with the code of segments, which are ordered by file
@@ -71,30 +126,39 @@ func (l *layout) build(segments []segment) {
 	}
 	l.closePage()
 	l.table.Rows = slices.Clip(l.rows)
+	if cap(l.rows) > len(l.rows)+len(l.rows)/8 {
+		l.table.Rows = slices.Clone(l.rows)
+	}
 }
 
 // segment writes the rows of one segment.
 func (l *layout) segment(s segment) {
 	end := s.vaddr + s.size
 	position := s.vaddr // everything before it is written
-	i, _ := slices.BinarySearchFunc(l.spans, s.vaddr, func(sp span, at uint64) int {
-		return cmp.Compare(sp.start, at)
-	})
+	count := len(l.order)
+	i := sort.Search(count, func(i int) bool { return l.at(i).start >= s.vaddr })
 	// A signal frame's span starts before its code and may start before the
 	// segment.
-	for i > 0 && l.spans[i-1].end > s.vaddr {
+	for i > 0 && l.at(i-1).end > s.vaddr {
 		i--
 	}
-	for ; i < len(l.spans) && l.spans[i].start < end; i++ {
-		sp := &l.spans[i]
+	for ; i < count; i++ {
+		sp := l.at(i)
+		if sp.start >= end {
+			break
+		}
 		from, to := max(sp.start, position), min(sp.end, end)
 		if from >= to {
 			continue
 		}
 		// A following span that is trusted at least as much cuts this one
 		// short, as a search for the nearest start would.
-		for j := i + 1; j < len(l.spans) && l.spans[j].start < to; j++ {
-			if next := &l.spans[j]; next.rank <= sp.rank && next.start > from {
+		for j := i + 1; j < count; j++ {
+			next := l.at(j)
+			if next.start >= to {
+				break
+			}
+			if next.rank <= sp.rank && next.start > from {
 				to = next.start
 				break
 			}
@@ -111,22 +175,36 @@ func (l *layout) segment(s segment) {
 	l.put(s.off+s.size, l.none)
 }
 
+// at returns the span that is number i by address.
+func (l *layout) at(i int) *span { return &l.spans[uint32(l.order[i])] }
+
 // span writes the rows of sp that hold in [from, to).
 func (l *layout) span(s segment, sp *span, from, to uint64) {
 	rows := l.compiler.rows[sp.first : sp.first+sp.rows]
-	base := sp.start
+	base := sp.start - s.vaddr + s.off // 64-bit wrap-around is meant
+	begin, end := from-s.vaddr+s.off, to-s.vaddr+s.off
+	for len(rows) > 1 && base+rows[1]>>16 <= begin {
+		rows = rows[1:]
+	}
 	for i, row := range rows {
 		at := base + row>>16
-		if at >= to {
+		if i == 0 {
+			at = begin
+		}
+		if at >= end {
 			return
 		}
-		if at < from {
-			if i+1 < len(rows) && base+rows[i+1]>>16 <= from {
-				continue
-			}
-			at = from
+		rule := uint16(row)
+		if rule == l.current && at>>pageBits == l.page && l.open {
+			continue
 		}
-		l.put(at-s.vaddr+s.off, uint16(row))
+		if i == 0 || at>>pageBits != l.page {
+			l.put(at, rule)
+			continue
+		}
+		// Rows of one span differ in offset, so none is to be replaced.
+		l.rows = append(l.rows, uint32(rule)<<pageBits|uint32(at&(1<<pageBits-1)))
+		l.current = rule
 	}
 }
 

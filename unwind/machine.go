@@ -58,7 +58,7 @@ type machine struct {
 	section []byte
 
 	state      Rule
-	remembered [maxRemembered]Rule
+	remembered [maxRemembered]packedRule
 	depth      int
 }
 
@@ -71,23 +71,22 @@ func (r *registers) initialRule() Rule {
 }
 
 // initial runs the instructions of a CIE and returns the state they leave.
-func (m *machine) initial(program []byte, offset int) Rule {
+func (m *machine) initial(program []byte) Rule {
 	m.state, m.depth = m.cie.initial, 0
 	for pos := 0; pos < len(program); {
 		if op := program[pos]; op&0xc0 == cfaAdvanceLoc {
 			pos++
 			continue
 		}
-		pos = m.step(program, pos, offset)
+		pos = m.step(program, pos)
 	}
 	return m.state
 }
 
 // step executes the instruction at pos, which is not one of those that
 // advance the location, and returns the position after it. An instruction
-// that is unknown or malformed returns overrun. offset is the position of the
-// program in the section.
-func (m *machine) step(program []byte, pos, offset int) int {
+// that is unknown or malformed returns overrun.
+func (m *machine) step(program []byte, pos int) int {
 	op := program[pos]
 	pos++
 	var reg, value uint64
@@ -119,14 +118,14 @@ func (m *machine) step(program []byte, pos, offset int) int {
 		if m.depth == maxRemembered {
 			return overrun
 		}
-		m.remembered[m.depth] = m.state
+		m.remembered[m.depth] = m.state.pack()
 		m.depth++
 	case cfaRestoreState:
 		if m.depth == 0 {
 			return overrun
 		}
 		m.depth--
-		m.state = m.remembered[m.depth]
+		m.state = m.remembered[m.depth].unpack()
 	case cfaOffsetExtended:
 		reg, pos = uleb(program, pos)
 		value, pos = uleb(program, pos)
@@ -308,7 +307,8 @@ func (m *machine) restore(reg uint64) {
 }
 
 // advance reads an instruction that moves the location; ok is false for any
-// other instruction. location is the current one, next the one after it.
+// other instruction. location is the current one, next the one after it, both
+// from start; offset is the position of the program in the section.
 func (m *machine) advance(program []byte, pos, offset int, start, location uint64) (next uint64, after int, ok bool) {
 	var delta uint64
 	rest := program[pos+1:]

@@ -16,6 +16,9 @@ type RuleSet struct {
 	mu    sync.RWMutex
 	index map[Rule]uint16
 	rules []Rule
+
+	// compilers keeps the buffers of finished table builds for the next one.
+	compilers sync.Pool
 }
 
 // NewRuleSet returns a set that holds the zero Rule.
@@ -71,4 +74,13 @@ func (s *RuleSet) Rules(from int) []Rule {
 		return nil
 	}
 	return slices.Clone(s.rules[from:])
+}
+
+// compiler returns an empty compiler that interns into s.
+func (s *RuleSet) compiler() *compiler {
+	if c, ok := s.compilers.Get().(*compiler); ok {
+		c.rows, c.spans, c.full, c.plts = c.rows[:0], c.spans[:0], false, 0
+		return c
+	}
+	return &compiler{rules: s}
 }

@@ -3,10 +3,23 @@ package unwind
 import (
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
 )
+
+// faultOf returns the error for a recovered panic that reading a mapped file
+// raised because it had been truncated meanwhile. Other panics go on.
+func faultOf(recovered any) error {
+	if recovered == nil {
+		return nil
+	}
+	if fault, ok := recovered.(interface{ Addr() uintptr }); ok && fault.Addr() != 0 {
+		return errors.New("the file shrank while it was read")
+	}
+	panic(recovered)
+}
 
 // maxFrameSection bounds the call frame information that is read from one
 // file. The largest of real files, a browser's with debug information, is

@@ -2,6 +2,8 @@ package unwind
 
 import (
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"sort"
 
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
@@ -45,14 +47,21 @@ type TableStats struct {
 // CFAChain. Malformed entries are skipped and counted; an error is returned
 // only when the architecture is unsupported (ErrUnsupported) or a section
 // cannot be read.
-func NewTable(f *safeelf.File, rules *RuleSet) (*Table, error) {
+func NewTable(f *safeelf.File, rules *RuleSet) (table *Table, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := faultOf(recover()); fault != nil {
+			table, err = nil, fmt.Errorf("build unwind table: %w", fault)
+		}
+	}()
 	arch, err := archOf(f)
 	if err != nil {
 		return nil, fmt.Errorf("build unwind table: %w", err)
 	}
 	segments := executableSegments(f)
 	t := &Table{}
-	c := &compiler{rules: rules}
+	c := rules.compiler()
+	defer rules.compilers.Put(c)
 	for _, source := range []struct {
 		read func(*safeelf.File) (frameSection, bool, error)
 		rank rank
@@ -64,10 +73,11 @@ func NewTable(f *safeelf.File, rules *RuleSet) (*Table, error) {
 		if !ok {
 			continue
 		}
-		if c.rows == nil {
-			// Real sections hold about one row per 5 bytes and one FDE per 50.
-			c.rows = make([]uint64, 0, len(section.data)/5+64)
-			c.spans = make([]span, 0, len(section.data)/44+16)
+		// Real sections hold about one row per 5 bytes and one FDE per 50. The
+		// end of an open one is not known.
+		if !section.open {
+			c.rows = slices.Grow(c.rows, len(section.data)/5)
+			c.spans = slices.Grow(c.spans, len(section.data)/44)
 		}
 		fdes, skipped := c.section(section, arch, source.rank, segments)
 		t.Stats.FDEs += fdes
