@@ -1,0 +1,193 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tollgate-dev/tollgate/unwind"
+)
+
+// sampleBytes is a sample as the kernel writes it.
+func sampleBytes(header samplerSampleRecord, words ...uint64) []byte {
+	data := make([]byte, int(unsafe.Sizeof(header))+8*len(words))
+	*(*samplerSampleRecord)(unsafe.Pointer(&data[0])) = header
+	for i, word := range words {
+		binary.NativeEndian.PutUint64(data[int(unsafe.Sizeof(header))+8*i:], word)
+	}
+	return data
+}
+
+func TestDecodeSample(t *testing.T) {
+	header := samplerSampleRecord{Pid: 1, Tid: 2, Cpu: 3, Run: 4, Cgroup: 5, Class: 1, Reason: 2, KernelFrames: 1, UserFrames: 2}
+	copy(header.Comm[:], []int8{'a', 'b', 0, 'c'})
+	header.Header.Time, header.Header.Kind = 6, recordSample
+	header.Header.Flags = sampleKernel | sampleMiss
+	data := sampleBytes(header, 100, 7<<48|200, 300, 0x1000, 0x2000, 0x30, 11, 9<<32|8, 12)
+	var d drain
+	if !d.decodeSample(data) {
+		t.Fatal("a well-formed sample is refused")
+	}
+	want := Sample{
+		Time: 6, PID: 1, TID: 2, CPU: 3, Run: 4, Cgroup: 5, Comm: "ab", Class: ClassExit, Reason: 2, Kernel: true,
+		KernelFrames: []uint64{100}, UserFrames: []Frame{7<<48 | 200, 300},
+		Miss: &Mapping{Start: 0x1000, End: 0x2000, Offset: 0x30, Key: FileKey{Ino: 11, Dev: 8, Gen: 9, Mtime: 12}},
+	}
+	if !reflect.DeepEqual(d.sample, want) {
+		t.Errorf("got  %+v %+v\nwant %+v %+v", d.sample, d.sample.Miss, want, want.Miss)
+	}
+	if id, offset := d.sample.UserFrames[0].File(); id != 7 || offset != 200 {
+		t.Errorf("frame is offset %d of file %d", offset, id)
+	}
+
+	header.Header.Flags, header.Registers, header.StackBytes = 0, 2, 5
+	data = sampleBytes(header, 100, 200, 300, 1, 2, 0x0504030201)
+	if !d.decodeSample(data) || !slices.Equal(d.sample.Registers, []uint64{1, 2}) || !slices.Equal(d.sample.Stack, []byte{1, 2, 3, 4, 5}) {
+		t.Errorf("raw copies: %v %v", d.sample.Registers, d.sample.Stack)
+	}
+}
+
+func TestDecodeSampleRefusesLengthsThatDoNotAddUp(t *testing.T) {
+	header := samplerSampleRecord{KernelFrames: 1, UserFrames: 2, Registers: 1, StackBytes: 9}
+	header.Header.Flags = sampleMiss
+	whole := sampleBytes(header, make([]uint64, 1+2+6+1+2)...)
+	var d drain
+	if !d.decodeSample(whole) {
+		t.Fatal("a well-formed sample is refused")
+	}
+	for length := range whole {
+		if d.decodeSample(whole[:length]) {
+			t.Errorf("accepted with %d of %d bytes", length, len(whole))
+		}
+	}
+}
+
+func TestParseMmap(t *testing.T) {
+	// struct of PERF_RECORD_MMAP2 in perf_event_open(2), then the sample id.
+	var body []byte
+	for _, word := range []uint64{2<<32 | 1, 0x1000, 0x500, 0x2000, 9<<32 | 8, 77, 66, 4<<32 | 5} {
+		body = binary.NativeEndian.AppendUint64(body, word)
+	}
+	body = append(body, "/bin/a\x00\x00"...)
+	for _, word := range []uint64{2<<32 | 1, 4321, 3} {
+		body = binary.NativeEndian.AppendUint64(body, word)
+	}
+	got, ok := parseMmap(body)
+	want := Mmap{
+		Time: 4321, PID: 1, TID: 2, Prot: 5, Path: "/bin/a",
+		Mapping: Mapping{Start: 0x1000, End: 0x1500, Offset: 0x2000, Key: FileKey{Ino: 77, Dev: 8<<20 | 9, Gen: 66}},
+	}
+	if !ok || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, ok, want)
+	}
+	if _, ok := parseMmap(body[:80]); ok {
+		t.Error("accepted a truncated record")
+	}
+}
+
+// A record that wraps around the end of perf's ring is put together.
+func TestMmapRingWraps(t *testing.T) {
+	data := make([]byte, 64)
+	meta := &unix.PerfEventMmapPage{Data_head: 48 + 24 + 24, Data_tail: 48}
+	put := func(at int, kind uint32, size uint16, fill byte) {
+		record := make([]byte, size)
+		binary.NativeEndian.PutUint32(record, kind)
+		binary.NativeEndian.PutUint16(record[6:], size)
+		for i := 8; i < len(record); i++ {
+			record[i] = fill
+		}
+		for i, b := range record {
+			data[(at+i)%len(data)] = b
+		}
+	}
+	put(48, 10, 24, 'x')
+	put(72, 2, 24, 'y')
+	ring := &mmapRing{meta: meta, data: data}
+	var got []string
+	ring.read(func(kind uint32, record []byte) { got = append(got, string(rune('0'+kind))+string(record)) })
+	if want := []string{":" + strings.Repeat("x", 16), "2" + strings.Repeat("y", 16)}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if meta.Data_tail != meta.Data_head {
+		t.Errorf("tail %d, want %d", meta.Data_tail, meta.Data_head)
+	}
+}
+
+// Every sample of a mapped file comes after the record of the mapping.
+func TestMappingsComeBeforeTheirSamples(t *testing.T) {
+	s := load(t, Options{Frequency: 4999})
+	if err := s.Enable(); err != nil {
+		t.Fatal(err)
+	}
+	run := lastRun.Add(1)
+	runTarget(t, s, run, strings.Repeat("/bin/true;", 20))
+	type pageOf struct {
+		pid  uint32
+		page uint64
+	}
+	mapped := make(map[pageOf]bool)
+	var last uint64
+	samples, ordered := 0, true
+	handle := func(record Record) {
+		var now uint64
+		switch record := record.(type) {
+		case *Mmap:
+			now = record.Time
+			for page := record.Mapping.Start >> 12; page < record.Mapping.End>>12; page++ {
+				mapped[pageOf{record.PID, page}] = true
+			}
+		case *Sample:
+			now = record.Time
+			// A forked process has the mappings of its parent; what it
+			// has called execve for are its own.
+			if record.Run == run && record.Miss != nil && record.Comm == "true" {
+				samples++
+				if m := record.Miss; !mapped[pageOf{record.PID, m.Start >> 12}] {
+					t.Errorf("sample of %d in %#x-%#x before the mapping", record.PID, m.Start, m.End)
+				}
+			}
+		}
+		ordered = ordered && (now == 0 || now >= last)
+		last = max(last, now)
+	}
+	drainUntil(t, s, handle, func() bool { return samples >= 5 && freed(t, s, run)() })
+	if !ordered {
+		t.Error("records are not in the order of time")
+	}
+}
+
+// Rule and StopReason have numbers that C and Go must agree about.
+func TestRulesHaveTheLayoutOfUnwind(t *testing.T) {
+	u := reflect.TypeFor[unwind.Rule]()
+	k := reflect.TypeFor[samplerUnwindRule]()
+	if u.Size() != k.Size() {
+		t.Fatalf("sizes %d and %d", u.Size(), k.Size())
+	}
+	for i := range u.NumField() {
+		a, b := u.Field(i), k.Field(i+1) // structs.HostLayout comes first
+		if a.Offset != b.Offset || a.Type.Size() != b.Type.Size() || !strings.EqualFold(a.Name, b.Name) {
+			t.Errorf("field %d: %s at %d and %s at %d", i, a.Name, a.Offset, b.Name, b.Offset)
+		}
+	}
+	text, err := os.ReadFile("headers/abi.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, enum, _ := strings.Cut(string(text), "enum stop_reason {")
+	enum, _, _ = strings.Cut(enum, "STOP_REASONS")
+	for i, name := range strings.FieldsFunc(enum, func(r rune) bool { return r == ',' || r == '\n' || r == '\t' }) {
+		want := "STOP_" + strings.ToUpper(unwind.StopReason(i).String())
+		if name != want {
+			t.Errorf("reason %d is %s in C, %s in Go", i, name, want)
+		}
+	}
+	if MaxUserFrames != unwind.MaxFrames {
+		t.Errorf("%d and %d frames at most", MaxUserFrames, unwind.MaxFrames)
+	}
+}

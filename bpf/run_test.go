@@ -1,0 +1,250 @@
+package bpf
+
+import (
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// drainUntil drains until done returns true.
+func drainUntil(t *testing.T, s *Sampler, handle func(Record), done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not done within %v", patience)
+		}
+		if _, err := s.Wait(5 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Drain(handle); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// freed tells whether the kernel has freed all threads of the run.
+func freed(t *testing.T, s *Sampler, run uint32) func() bool {
+	return func() bool {
+		tasks, err := s.Tasks(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tasks) == 0
+	}
+}
+
+// runTarget runs a shell script as run to its end.
+func runTarget(t *testing.T, s *Sampler, run uint32, script string) *os.ProcessState {
+	t.Helper()
+	if err := s.Arm(uint32(os.Getpid()), run); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Disarm(uint32(os.Getpid()))
+	command := exec.Command("sh", "-c", script)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("sh -c %q: %v: %s", script, err, output)
+	}
+	return command.ProcessState
+}
+
+const burn = `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; `
+
+func TestRuntimeIsThatOfTheWholeTree(t *testing.T) {
+	s := load(t, Options{Frequency: 999})
+	if err := s.Enable(); err != nil {
+		t.Fatal(err)
+	}
+	run := lastRun.Add(1)
+	// A child, its child, and one that outlives its parent.
+	state := runTarget(t, s, run, burn+`sh -c '`+burn+`sh -c "`+burn+`"'; (`+burn+`); wait`)
+	samples := 0
+	drainUntil(t, s, func(record Record) {
+		if sample, ok := record.(*Sample); ok && sample.Run == run {
+			samples++
+		}
+	}, freed(t, s, run))
+	if err := s.Drain(func(record Record) {
+		if sample, ok := record.(*Sample); ok && sample.Run == run {
+			samples++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	usage, counted, err := s.Runtime(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// wait4 rounds to microseconds, once for each of the processes, and is
+	// asked before the last instants of them.
+	want := state.UserTime() + state.SystemTime()
+	got := time.Duration(usage.Runtime)
+	if math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond) {
+		t.Errorf("runtime %v, wait4 says %v; %+v", got, want, usage)
+	}
+	if counted != uint64(samples) {
+		t.Errorf("%d samples counted, %d drained", counted, samples)
+	}
+	// Samples are the second account of the same time. Where the processes
+	// share CPUs with others, which of them a sample hits is chance.
+	if want := got.Seconds() * 999; math.Abs(float64(samples)-want) > 5*math.Sqrt(want)+5 {
+		t.Errorf("%d samples of %v at 999 Hz, want about %.0f", samples, got, want)
+	}
+	if usage.Threads < 4 {
+		t.Errorf("%d threads, want at least 4", usage.Threads)
+	}
+	if usage.UTime+usage.STime == 0 || usage.VoluntarySwitches == 0 {
+		t.Errorf("usage %+v lacks times or switches", usage)
+	}
+}
+
+func TestRuntimeOfThreads(t *testing.T) {
+	s := load(t, Options{})
+	program := build(t, "threads.c")
+	run := lastRun.Add(1)
+	state := runTarget(t, s, run, "exec "+program)
+	drainUntil(t, s, func(Record) {}, freed(t, s, run))
+	usage, _, err := s.Runtime(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usage.Threads != 5 {
+		t.Errorf("%d threads, want 5", usage.Threads)
+	}
+	want := state.UserTime() + state.SystemTime()
+	if got := time.Duration(usage.Runtime); math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond) {
+		t.Errorf("runtime %v, wait4 says %v", got, want)
+	}
+}
+
+func TestProcessEventsTellTheTree(t *testing.T) {
+	s := load(t, Options{})
+	run := lastRun.Add(1)
+	type key struct {
+		kind EventKind
+		comm string
+	}
+	counts := make(map[key]int)
+	parents := make(map[uint32]uint32)
+	codes := make(map[string]int32)
+	state := runTarget(t, s, run, "/bin/true; sh -c 'exit 3' || true")
+	var last uint64
+	frees := uint64(0)
+	drainUntil(t, s, func(record Record) {
+		event, ok := record.(*ProcessEvent)
+		if !ok || event.Run != run {
+			return
+		}
+		if event.Time < last {
+			t.Errorf("%+v comes after an event at %d", event, last)
+		}
+		last = event.Time
+		counts[key{event.Kind, event.Comm}]++
+		switch event.Kind {
+		case Fork:
+			parents[event.PID] = event.Parent
+		case Exit:
+			codes[event.Comm] = max(codes[event.Comm], event.ExitCode)
+		case Free:
+			frees++
+			if event.Usage.Runtime == 0 {
+				t.Errorf("%+v has no runtime", event)
+			}
+		}
+	}, func() bool { return freed(t, s, run)() && frees >= 3 })
+	root := uint32(state.Pid())
+	if parents[root] != uint32(os.Getpid()) {
+		t.Errorf("parent of %d is %d, want %d", root, parents[root], os.Getpid())
+	}
+	for pid, parent := range parents {
+		if pid != root && parent != root {
+			t.Errorf("parent of %d is %d, want %d", pid, parent, root)
+		}
+	}
+	if len(parents) != 3 || counts[key{Exec, "true"}] != 1 || counts[key{Exec, "sh"}] != 2 || counts[key{Free, "true"}] != 1 {
+		t.Errorf("events %v of processes %v", counts, parents)
+	}
+	if got := syscall.WaitStatus(codes["sh"]).ExitStatus(); got != 3 {
+		t.Errorf("exit status %d, want 3", got)
+	}
+}
+
+// What is not forked by the armed process is no target, and an armed process
+// is none itself.
+func TestOnlyTheTreeIsTagged(t *testing.T) {
+	s := load(t, Options{Frequency: 1999})
+	if err := s.Enable(); err != nil {
+		t.Fatal(err)
+	}
+	run := lastRun.Add(1)
+	outsider := exec.Command("sh", "-c", "while :; do :; done")
+	if err := outsider.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { outsider.Process.Kill(); outsider.Wait() }()
+	runTarget(t, s, run, burn)
+	inside, outside := 0, 0
+	drainUntil(t, s, func(record Record) {
+		sample, ok := record.(*Sample)
+		switch {
+		case !ok:
+		case sample.Run == run:
+			inside++
+			if sample.PID == uint32(outsider.Process.Pid) || sample.PID == uint32(os.Getpid()) {
+				t.Fatalf("%+v is no target", sample)
+			}
+		case sample.PID == uint32(outsider.Process.Pid):
+			outside++
+		}
+	}, func() bool { return inside > 0 && outside > 0 })
+}
+
+func TestOthersAreCountedByName(t *testing.T) {
+	s := load(t, Options{})
+	if output, err := exec.Command("sh", "-c", burn).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	drainUntil(t, s, func(Record) {}, func() bool {
+		others, err := s.Others()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range others {
+			if other.Comm == "sh" && other.Usage.Runtime > uint64(time.Millisecond) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestUnknownRuns(t *testing.T) {
+	s := load(t, Options{})
+	if _, _, err := s.Runtime(4711); !errors.Is(err, ErrUnknownRun) {
+		t.Errorf("Runtime of a run that was not armed: %v", err)
+	}
+	if err := s.Arm(1, 0); err == nil {
+		t.Error("Arm accepts run 0")
+	}
+	if err := s.Arm(1<<22, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Arm(1<<22, 7+1024); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Runtime(7); !errors.Is(err, ErrUnknownRun) {
+		t.Errorf("Runtime of a run whose place was taken: %v", err)
+	}
+	if _, _, err := s.Runtime(7 + 1024); err != nil {
+		t.Error(err)
+	}
+	if err := s.Disarm(1 << 22); err != nil {
+		t.Error(err)
+	}
+	if err := s.Disarm(1 << 22); err != nil {
+		t.Errorf("Disarm again: %v", err)
+	}
+}
