@@ -152,6 +152,7 @@ func guard(read func() error) (err error) {
 
 func (t *tables) buildLoop() {
 	defer t.wg.Done()
+	urgent()
 	for {
 		select {
 		case o := <-t.builds:

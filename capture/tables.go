@@ -230,6 +230,7 @@ func (t *tables) requestBuild(o *object) {
 
 func (t *tables) openLoop() {
 	defer t.wg.Done()
+	urgent()
 	for {
 		select {
 		case f := <-t.opens:
