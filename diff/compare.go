@@ -234,7 +234,7 @@ func (c *comparison) estimate() {
 			"functions of %.0f %% of the weight moved, so that there is no stable set to normalise by; functions are judged by their absolute CPU, which is noisier",
 			100*c.reference.Moved)
 	} else if !c.sampled && m.df() > 0 {
-		c.drift = drift(m, c.reference.factors, c.anchors)
+		c.drift = drift(m, c.reference.factors, c.anchors, driftMargin)
 	}
 }
 

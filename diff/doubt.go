@@ -9,15 +9,16 @@ import (
 // Bounds of doubt. They turn into warnings, and where a constant says so into
 // an inconclusive verdict.
 const (
-	fewRuns         = 5    // below it, per side, effects must be very large
-	fewSamples      = 500  // mean per run
-	unevenRuns      = 3.0  // longest to shortest run of a side, in CPU per work
-	lengthDiffers   = 2.0  // between the sides' means
-	farLess         = 5.0  // head did so much less that it is not the same work: inconclusive
-	littleCommon    = 0.10 // share in functions that both sides have: inconclusive
-	muchOneSided    = 0.05 // share in functions that one side lacks
-	muchUnsymboled  = 0.10 // share without function names
-	anchorNoticable = 0.01 // change of the calibration kernel
+	fewRuns          = 5    // below it, per side, effects must be very large
+	fewSamples       = 500  // mean per run
+	unevenRuns       = 3.0  // longest to shortest run of a side, in CPU per work
+	lengthDiffers    = 2.0  // between the sides' means
+	farLess          = 5.0  // head did so much less that it is not the same work: inconclusive
+	littleCommon     = 0.10 // share in functions that both sides have: inconclusive
+	muchOneSided     = 0.05 // share in functions that one side lacks
+	muchUnsymbolized = 0.10 // share without function names
+	anchorNoticeable = 0.01 // change of the calibration kernel
+	driftMargin      = 0.01 // change of the reference set that is taken into account
 )
 
 // doubtRuns warns about the number, length and machine of the runs.
@@ -50,7 +51,7 @@ func (c *comparison) doubtRuns() {
 		w.add(WarnLengthDiffers, "look whether both sides did the same work to the end",
 			"head took %.2f times base's CPU per unit of work", ratio)
 	}
-	if t := res.Total; t.HasAnchor && t.Tested && t.AnchorP < 0.01 && math.Abs(t.AnchorEffect) >= anchorNoticable {
+	if t := res.Total; t.HasAnchor && t.Tested && t.AnchorP < 0.01 && math.Abs(t.AnchorEffect) >= anchorNoticeable {
 		w.add(WarnAnchorMoved, "use an idle or dedicated machine, or take more pairs",
 			"the calibration kernel took %+.1f %% time beside head: the machine changed", 100*t.AnchorEffect)
 	}
@@ -89,7 +90,7 @@ func (c *comparison) doubtFunctions() {
 		w.add(WarnOneSided, "look whether functions were renamed, inlined or split",
 			"functions with %.1f %% of base are not in head, functions with %.1f %% of head are not in base", 100*gone, 100*added)
 	}
-	if unnamed > muchUnsymboled {
+	if unnamed > muchUnsymbolized {
 		w.add(WarnUnsymbolized, "keep symbols or debug files where the profile is recorded",
 			"%.0f %% of the samples have no function name", 100*unnamed)
 	}

@@ -48,12 +48,20 @@ func newReference(m *matrix, y [][]float64, o Options) *reference {
 	if len(set) < minReference {
 		return ref
 	}
-	centre := weightedMedian(set, func(c candidate) (float64, float64) { return c.change, math.Sqrt(c.n) })
-	for i := range set {
-		set[i].score = math.Abs(set[i].change-centre) * math.Sqrt(set[i].n)
+	// The second and third round take the centre of what the round before
+	// kept: functions that moved pull the first centre towards them.
+	kept := set
+	for range 3 {
+		centre := weightedMedian(kept, func(c candidate) (float64, float64) { return c.change, math.Sqrt(c.n) })
+		for i := range set {
+			set[i].score = math.Abs(set[i].change-centre) * math.Sqrt(set[i].n)
+		}
+		slices.SortStableFunc(set, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.f, b.f))
+		})
+		kept = set[:len(set)-int(math.Ceil(o.ReferenceTrim*float64(len(set))))]
 	}
-	slices.SortStableFunc(set, func(a, b candidate) int { return cmp.Compare(a.score, b.score) })
-	set = set[:len(set)-int(math.Ceil(o.ReferenceTrim*float64(len(set))))]
+	set = kept
 
 	sum := 0.0
 	for _, c := range set {

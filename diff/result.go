@@ -121,8 +121,10 @@ type Delta struct {
 
 	Effect float64
 	CI     Interval
-	// Upper is the upper bound that holds for all functions at once; a pass
-	// needs it below Options.Equivalence.
+	// Upper is the upper bound that holds at once, at Options.Confidence, for
+	// all functions whose share reached Options.MinShare on some side. The
+	// bounds of smaller functions are as wide, though not counted. A pass needs
+	// every one below Options.Equivalence.
 	Upper float64
 	// LogRatio is the estimate on the scale of the test: the logarithm of
 	// head's cost over base's. StdErr is its standard error, Margin the bound

@@ -1,6 +1,9 @@
 package diff
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // contrastTest is a difference of log means with its own variance between
 // runs.
@@ -83,19 +86,19 @@ func anchorMoved(cpu, anchor contrastTest) bool {
 	return towards >= size/2 && size > 0 || p < 0.05 && towards >= size/4
 }
 
-// drift is how much the reference set itself moved, where that is significant
-// (two-sided, at 1 %) and is not the machine's doing as far as the
-// calibration kernel tells; the zero value otherwise. A function that held
-// still while most of the program got faster grew relative to the rest, and
-// must not be blamed for it.
-func drift(m *matrix, factors, anchors []float64) contrastTest {
-	x := make([]float64, len(factors))
-	copy(x, factors)
+// drift is how much the reference set itself moved, where that is significantly
+// (at 0.5 % on either side) more than margin and is not the machine's doing as
+// far as the calibration kernel tells; the zero value otherwise. A function that
+// held still while most of the program got faster grew relative to the rest, and
+// must not be blamed for it. A drift below the margin cannot make an innocent
+// function exceed its own.
+func drift(m *matrix, factors, anchors []float64, margin float64) contrastTest {
+	x := slices.Clone(factors)
 	for r := range anchors {
 		x[r] -= anchors[r]
 	}
 	c := newContrastTest(m, x)
-	if math.Min(c.above(0), c.below(0)) > 0.005 {
+	if math.Min(c.above(math.Log1p(margin)), c.below(-math.Log1p(margin))) > 0.005 {
 		return contrastTest{}
 	}
 	return c

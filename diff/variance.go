@@ -116,6 +116,15 @@ func (p prior) at(n float64) float64 { return p.scale * p.trend.at(n) }
 // 600 degrees of freedom where the truth is 10, and p-values six times too
 // frequent at 1e-4. Without winsorising the two are the same.
 func fitPrior(s2, trends []float64, d, low, high float64) (scale, d0 float64) {
+	// Few functions cannot tell a certain prior from a fairly certain one: the
+	// spread of their residuals is itself known to sqrt(2/K) only.
+	_, chance := logF{d: d, low: low, high: high}.moments(maxPriorDF)
+	most := 2 * trigammaInverse(chance*math.Sqrt(2/float64(len(s2)-1)))
+	return fitPriorWithin(s2, trends, d, low, high, most)
+}
+
+// fitPriorWithin is fitPrior with a given bound on the degrees of freedom.
+func fitPriorWithin(s2, trends []float64, d, low, high, most float64) (scale, d0 float64) {
 	e := make([]float64, len(s2))
 	for i := range s2 {
 		e[i] = math.Log(s2[i] / trends[i])
@@ -127,13 +136,7 @@ func fitPrior(s2, trends []float64, d, low, high float64) (scale, d0 float64) {
 		sum += (v - centre) * (v - centre)
 	}
 	spread := logF{d: d, low: low, high: high}
-	variance := sum / float64(len(e)-1)
-	d0 = spread.solve(variance)
-	// Few functions cannot tell a certain prior from a fairly certain one: the
-	// spread of their residuals is itself known to sqrt(2/K) only.
-	if most := 2 * trigammaInverse(variance*math.Sqrt(2/float64(len(e)-1))); d0 > most {
-		d0 = most
-	}
+	d0 = math.Min(spread.solve(sum/float64(len(e)-1)), most)
 	expected, _ := spread.moments(d0)
 	return math.Exp(centre - expected), d0
 }
