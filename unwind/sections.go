@@ -10,12 +10,13 @@ import (
 )
 
 // faultOf returns the error for a recovered panic that reading a mapped file
-// raised because it had been truncated meanwhile. Other panics go on.
+// raised because it had been truncated meanwhile. Other panics go on, those of
+// nil pointers included.
 func faultOf(recovered any) error {
 	if recovered == nil {
 		return nil
 	}
-	if fault, ok := recovered.(interface{ Addr() uintptr }); ok && fault.Addr() != 0 {
+	if fault, ok := recovered.(interface{ Addr() uintptr }); ok && fault.Addr() > 1<<16 {
 		return errors.New("the file shrank while it was read")
 	}
 	panic(recovered)
