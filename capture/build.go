@@ -91,16 +91,7 @@ func newCode(image *image, key bpf.FileKey) (*code, error) {
 	if image.size > maxFileSize {
 		return nil, &buildError{reasonTooLarge, fmt.Errorf("%d bytes are over the limit of %d", image.size, int64(maxFileSize))}
 	}
-	var file *safeelf.File
-	err := guard(func() (err error) {
-		if image.file != nil {
-			// The file itself, so that its sections can be mapped.
-			file, err = safeelf.New(image.file, image.size)
-		} else {
-			file, err = safeelf.New(image, image.size)
-		}
-		return err
-	})
+	file, err := image.elf()
 	switch {
 	case errors.Is(err, safeelf.ErrNotELF):
 		return nil, &buildError{reasonNotELF, err}
@@ -128,6 +119,20 @@ func newCode(image *image, key bpf.FileKey) (*code, error) {
 // Close closes the file.
 func (c *code) Close() error {
 	return errors.Join(c.elf.Close(), c.image.Close())
+}
+
+// elf reads the headers of an image.
+func (i *image) elf() (file *safeelf.File, err error) {
+	err = guard(func() (err error) {
+		if i.file != nil {
+			// The file itself, so that its sections can be mapped.
+			file, err = safeelf.New(i.file, i.size)
+		} else {
+			file, err = safeelf.New(i, i.size)
+		}
+		return err
+	})
+	return file, err
 }
 
 func hostMachine() elf.Machine {
@@ -214,13 +219,19 @@ func (t *tables) reopen(o *object) *code {
 }
 
 func compile(c *code, rules *unwind.RuleSet) (table *unwind.Table, err error) {
+	// A view of its own, so that what it maps is unmapped when it is done.
+	file, err := c.image.elf()
+	if err != nil {
+		return nil, &buildError{reasonMalformed, err}
+	}
+	defer file.Close()
 	for _, name := range []string{".eh_frame", ".debug_frame", ".gopclntab"} {
-		if section := c.elf.Section(name); section != nil && section.Size > maxFrames {
+		if section := file.Section(name); section != nil && section.Size > maxFrames {
 			return nil, &buildError{reasonTooLarge, fmt.Errorf("%s has %d bytes, over the limit of %d", name, section.Size, maxFrames)}
 		}
 	}
 	err = guard(func() (err error) {
-		table, err = unwind.NewTable(c.elf, rules)
+		table, err = unwind.NewTable(file, rules)
 		return err
 	})
 	if err != nil {

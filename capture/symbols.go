@@ -104,6 +104,37 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 	for _, task := range tasks {
 		task.object.symbols.busy = false
 	}
+	t.boundSymbols()
+}
+
+// Bounds of what is kept to name further addresses of an object: bytes of
+// each, and the number of objects.
+const (
+	symbolBytes = 16 << 20
+	maxSymbols  = 32
+)
+
+// boundSymbols closes the symbols used longest ago; their lines stay cached.
+// The caller holds mu.
+func (t *tables) boundSymbols() {
+	var open []*object
+	for _, o := range t.objects {
+		if o.symbols.binary != nil {
+			open = append(open, o)
+		}
+	}
+	if len(open) <= maxSymbols {
+		return
+	}
+	slices.SortFunc(open, func(a, b *object) int { return cmp.Compare(a.lastUse(), b.lastUse()) })
+	for _, o := range open[:len(open)-maxSymbols] {
+		o.symbols.close()
+		// What the symbols mapped goes with the view of the file.
+		if file, err := o.code.image.elf(); err == nil {
+			o.code.elf.Close()
+			o.code.elf = file
+		}
+	}
 }
 
 // resolve finds the lines of the offsets, sorted. The caller has set busy.
@@ -122,7 +153,7 @@ func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []st
 	}
 	if s.binary == nil && !s.failed {
 		err := guard(func() (err error) {
-			s.binary, err = symbol.New(c.elf, symbol.Options{Name: filepath.Base(path), Path: path, DebugDirs: debugDirs})
+			s.binary, err = symbol.New(c.elf, symbol.Options{Name: filepath.Base(path), Path: path, DebugDirs: debugDirs, Memory: symbolBytes})
 			return err
 		})
 		s.failed = err != nil
