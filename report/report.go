@@ -36,10 +36,10 @@ type Side struct {
 }
 
 // label tells a person in a few words which version this is: where the runs came from and their
-// commit, or the command where that is all that tells the sides apart.
-func (s Side) label() string {
+// commit, or the command where that is all that tells the sides apart. side is "base" or "head".
+func (s Side) label(side string) string {
 	source := s.Source
-	if source == "base" || source == "head" {
+	if source == side {
 		source = "" // the line says so already
 	}
 	if s.Commit == "" {

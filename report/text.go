@@ -118,7 +118,7 @@ func (t *text) sides() {
 		return
 	}
 	t.b.WriteString("\n")
-	labels := [2]string{oneLine(t.meta.Base.label()), oneLine(t.meta.Head.label())}
+	labels := [2]string{oneLine(t.meta.Base.label("base")), oneLine(t.meta.Head.label("head"))}
 	counts := [2]string{plural(base.Runs, "run"), plural(head.Runs, "run")}
 	room := unlimited
 	if t.options.Width > 0 {

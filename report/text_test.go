@@ -332,3 +332,22 @@ func FuzzInert(f *testing.F) {
 		}
 	})
 }
+
+func TestSidesAreToldApart(t *testing.T) {
+	commit := strings.Repeat("0123456789", 4)
+	for _, test := range []struct {
+		side Side
+		want string
+	}{
+		{Side{}, ""},
+		{Side{Source: "head"}, "head"},
+		{Side{Source: "head", Command: "./new"}, "./new"},
+		{Side{Source: "base", Command: "./new"}, "base"},
+		{Side{Source: "head", Command: "./new", Commit: commit}, "012345678901"},
+		{Side{Source: "runs", Command: "./new", Commit: commit, Branch: "topic", Dirty: true}, "runs, 012345678901+changes (topic)"},
+	} {
+		if got := test.side.label("head"); got != test.want {
+			t.Errorf("%+v is called %q, want %q", test.side, got, test.want)
+		}
+	}
+}
