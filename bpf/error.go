@@ -63,7 +63,7 @@ func fail(op string, cause error) error {
 			e.Kind, e.hint = ErrLockdown, "boot without lockdown=confidentiality"
 		}
 	case errors.Is(cause, unix.EMFILE), errors.Is(cause, unix.ENFILE):
-		e.Kind, e.hint = ErrOpenFiles, "raise the limit of open files (ulimit -n) above three times the number of CPUs"
+		e.Kind, e.hint = ErrOpenFiles, "raise the limit of open files (ulimit -n)"
 	case errors.Is(cause, unix.ENOSYS):
 		e.Kind, e.hint = ErrNoSupport, "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_PERF_EVENTS"
 	case errors.Is(cause, ebpf.ErrNotSupported):
@@ -76,6 +76,29 @@ func fail(op string, cause error) error {
 		e.Kind, e.hint = ErrLockdown, "boot without lockdown=confidentiality"
 	}
 	return e
+}
+
+// ownFiles is how many files a Sampler has open besides two for each CPU: maps,
+// programs, their types, links; rounded up.
+const ownFiles = 48
+
+// checkOpenFiles fails when the process may not open that many files more. In
+// the middle of loading, the failure to open one looks like a kernel that
+// lacks a feature.
+func checkOpenFiles(more int) error {
+	const op = "open files for sampling"
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fail(op, err)
+	}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fail(op, err)
+	}
+	if uint64(len(files)+more) > limit.Cur {
+		return fail(op, unix.EMFILE)
+	}
+	return nil
 }
 
 // lockedDown tells whether the kernel keeps its memory from root.

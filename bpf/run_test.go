@@ -62,16 +62,21 @@ func TestRuntimeIsThatOfTheWholeTree(t *testing.T) {
 	// A child, its child, and one that outlives its parent.
 	state := runTarget(t, s, run, burn+`sh -c '`+burn+`sh -c "`+burn+`"'; (`+burn+`); wait`)
 	samples := 0
-	drainUntil(t, s, func(record Record) {
-		if sample, ok := record.(*Sample); ok && sample.Run == run {
-			samples++
+	var events []ProcessEvent
+	handle := func(record Record) {
+		switch record := record.(type) {
+		case *Sample:
+			if record.Run == run {
+				samples++
+			}
+		case *ProcessEvent:
+			if record.Run == run {
+				events = append(events, *record)
+			}
 		}
-	}, freed(t, s, run))
-	if err := s.Drain(func(record Record) {
-		if sample, ok := record.(*Sample); ok && sample.Run == run {
-			samples++
-		}
-	}); err != nil {
+	}
+	drainUntil(t, s, handle, freed(t, s, run))
+	if err := s.Drain(handle); err != nil {
 		t.Fatal(err)
 	}
 	usage, counted, err := s.Runtime(run)
@@ -83,7 +88,7 @@ func TestRuntimeIsThatOfTheWholeTree(t *testing.T) {
 	want := state.UserTime() + state.SystemTime()
 	got := time.Duration(usage.Runtime)
 	if math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond) {
-		t.Errorf("runtime %v, wait4 says %v; %+v", got, want, usage)
+		t.Errorf("runtime %v, wait4 says %v; %+v of %+v", got, want, usage, events)
 	}
 	if counted != uint64(samples) {
 		t.Errorf("%d samples counted, %d drained", counted, samples)

@@ -55,6 +55,9 @@ func Load(options Options) (*Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
+	if err := checkOpenFiles(2*len(cpus) + ownFiles); err != nil {
+		return nil, err
+	}
 	s := &Sampler{options: o}
 	if err := s.open(cpus, possible); err != nil {
 		s.release()
