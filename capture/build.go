@@ -87,6 +87,24 @@ func openCode(procRoot string, key bpf.FileKey, at sighting) (c *code, name stri
 	return c, name, err
 }
 
+// openPath opens the file at path, whatever it is.
+func openPath(path string) (*code, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	image, err := fileImage(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	c, err := newCode(image, bpf.FileKey{})
+	if err != nil {
+		file.Close()
+	}
+	return c, err
+}
+
 func newCode(image *image, key bpf.FileKey) (*code, error) {
 	if image.size > maxFileSize {
 		return nil, &buildError{reasonTooLarge, fmt.Errorf("%d bytes are over the limit of %d", image.size, int64(maxFileSize))}

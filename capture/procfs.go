@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,6 +50,42 @@ func readStat(path string) (threadStat, error) {
 	}
 	s.parent, s.utime, s.stime = uint32(parent), utime, stime
 	return s, nil
+}
+
+// ancestors returns the parent of this process, its parent and so on, without
+// process 1.
+func ancestors(procRoot string) (pids []uint32) {
+	const maxDepth = 64
+	at := uint32(os.Getppid())
+	for at > 1 && len(pids) < maxDepth {
+		pids = append(pids, at)
+		stat, err := readStat(fmt.Sprintf("%s/%d/stat", procRoot, at))
+		if err != nil {
+			break
+		}
+		at = stat.parent
+	}
+	return pids
+}
+
+// codePaths returns the paths of the files whose code process pid maps, as it
+// sees them.
+func codePaths(procRoot string, pid uint32) (paths []string) {
+	data, err := os.ReadFile(fmt.Sprintf("%s/%d/maps", procRoot, pid))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		// address perms offset dev inode pathname (proc_pid_maps(5))
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+		if len(fields) < 6 || len(fields[1]) < 3 || fields[1][2] != 'x' {
+			continue
+		}
+		if path := strings.TrimLeft(fields[5], " "); strings.HasPrefix(path, "/") && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // threadUsage is the CPU a live thread has used.

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,20 +178,8 @@ func (s *server) reply(answer reply, data []byte) error {
 // isAncestor returns nil when pid is a direct or indirect parent of this
 // process.
 func isAncestor(pid uint32) error {
-	const maxDepth = 64
-	at := uint32(os.Getppid())
-	for range maxDepth {
-		if at == pid {
-			return nil
-		}
-		if at <= 1 {
-			break
-		}
-		stat, err := readStat(fmt.Sprintf("/proc/%d/stat", at))
-		if err != nil {
-			return newError(CodeRequest, fmt.Errorf("check process %d: %w", pid, err), "")
-		}
-		at = stat.parent
+	if slices.Contains(ancestors("/proc"), pid) {
+		return nil
 	}
 	return newError(CodeRequest, fmt.Errorf("process %d did not start this collector", pid), "")
 }

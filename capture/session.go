@@ -102,7 +102,9 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, asError(fmt.Errorf("load sampler: %w", err), CodeEnvironment)
 	}
-	return startWith(ctx, o, loaded, "/proc"), nil
+	s := startWith(ctx, o, loaded, "/proc")
+	go s.tables.prepare(ancestors("/proc"))
+	return s, nil
 }
 
 // startWith starts a session on a loaded sampler.

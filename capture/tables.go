@@ -217,6 +217,40 @@ func (t *tables) request(f *mappedFile) {
 	}
 }
 
+// prepare builds the tables of what the processes map before anything is
+// sampled: the client, whose code runs in the child until it calls execve, and
+// the shell around it, which brings the C library.
+func (t *tables) prepare(pids []uint32) {
+	seen := map[string]bool{}
+	for _, pid := range pids {
+		for _, path := range codePaths(t.procRoot, pid) {
+			if seen[path] || len(seen) >= maxPrepared {
+				continue
+			}
+			seen[path] = true
+			if code, err := openPath(fmt.Sprintf("%s/%d/root%s", t.procRoot, pid, path)); err == nil {
+				t.adopt(code, path)
+			}
+		}
+	}
+}
+
+const maxPrepared = 32
+
+// adopt makes code an object of its own, unless it is known.
+func (t *tables) adopt(c *code, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Without a build ID it would not be recognized when it is mapped.
+	if c.buildID == "" || t.objects[c.identity] != nil {
+		c.Close()
+		return
+	}
+	o := &object{identity: c.identity, buildID: c.buildID, path: path, code: c}
+	t.objects[o.identity] = o
+	t.requestBuild(o)
+}
+
 func (t *tables) requestBuild(o *object) {
 	if o.state != tableNone {
 		return
