@@ -169,6 +169,9 @@ func (c *comparison) measureCPU() error {
 	runs := slices.Concat(c.base, c.head)
 	exact, targeted := 0, false
 	for _, run := range runs {
+		if (run.work > 0) != (runs[0].work > 0) {
+			return fmt.Errorf("compare runs: units of work are given for one of %s and %s and not for the other", runs[0].label, run.label)
+		}
 		if run.cpu > 0 {
 			exact++
 		}
@@ -193,9 +196,12 @@ func (c *comparison) measureCPU() error {
 				seconds = run.counts.total
 			}
 		}
-		c.matrix.logCPU[r] = math.Log(seconds / run.work)
+		if run.work > 0 {
+			seconds /= run.work
+		}
+		c.matrix.logCPU[r] = math.Log(seconds)
 		if math.IsNaN(c.matrix.logCPU[r]) || math.IsInf(c.matrix.logCPU[r], 0) {
-			return fmt.Errorf("read %s: %v CPU-seconds for %v units of work", run.label, seconds, run.work)
+			return fmt.Errorf("read %s: %v CPU-seconds per unit of work", run.label, seconds)
 		}
 	}
 	return nil
@@ -225,11 +231,11 @@ func (c *comparison) estimate() {
 	c.reference = newReference(m, y, o)
 	z := c.reference.normalised(y)
 	c.prior = newPrior(m, z, c.reference.noise, o)
-	c.estimates = newEstimates(m, z, c.prior, true, o)
+	c.estimates = newEstimates(m, z, c.prior, c.reference.noise, true, o)
 	if !c.reference.judge(m, c.estimates, o) {
 		c.reference.giveUp()
 		c.prior = newPrior(m, y, 0, o)
-		c.estimates = newEstimates(m, y, c.prior, false, o)
+		c.estimates = newEstimates(m, y, c.prior, 0, false, o)
 		c.warnings.add(WarnUnstableReference, "compare smaller steps, or read the effects as absolute CPU",
 			"functions of %.0f %% of the weight moved, so that there is no stable set to normalise by; functions are judged by their absolute CPU, which is noisier",
 			100*c.reference.Moved)

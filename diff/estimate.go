@@ -14,12 +14,20 @@ type estimate struct {
 	margin float64 // m_f, a fraction of the baseline's total
 }
 
+// medianExcess is how much more the sides' difference of the run factors varies
+// than the factors do within a side, as a part of the latter: choosing the
+// reference set around a median makes the difference vary as a median does,
+// pi/2 times as much as a mean.
+const medianExcess = math.Pi/2 - 1
+
 // newEstimates estimates every function from z. borrow is false where the
 // runs share a factor that has not been removed: then functions are not
 // independent, and every function has to rely on the larger of its own variance
-// and the prior, with its own degrees of freedom.
-func newEstimates(m *matrix, z [][]float64, p prior, borrow bool, o Options) []estimate {
+// and the prior, with its own degrees of freedom. noise is what the run factors
+// add to the variance of a log count.
+func newEstimates(m *matrix, z [][]float64, p prior, noise float64, borrow bool, o Options) []estimate {
 	d, scale := m.df(), m.scale()
+	noise *= medianExcess * math.Max(p.scale*p.trend.b, 1)
 	list := make([]estimate, len(z))
 	for f := range z {
 		e := &list[f]
@@ -45,7 +53,7 @@ func newEstimates(m *matrix, z [][]float64, p prior, borrow bool, o Options) []e
 			e.used, e.df = math.Max(e.own, e.prior), d
 		}
 		e.used = math.Max(e.used, o.VarianceFloor/n)
-		e.stdErr = scale * math.Sqrt(e.used)
+		e.stdErr = scale * math.Sqrt(e.used+noise)
 	}
 	return list
 }

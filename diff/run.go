@@ -33,7 +33,7 @@ type observed struct {
 	counts *Counts
 	label  string
 	cpu    float64 // seconds, 0 unknown
-	work   float64
+	work   float64 // 0 not given
 	anchor float64 // seconds, 0 none
 }
 
@@ -75,11 +75,7 @@ func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error
 		} else if targeted && !counts.targeted {
 			counts = &Counts{targeted: true, event: counts.event, unit: counts.unit, period: counts.period}
 		}
-		work := run.Work
-		if work == 0 {
-			work = 1
-		}
-		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: work, anchor: run.Anchor})
+		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: run.Work, anchor: run.Anchor})
 	}
 	return list, nil
 }

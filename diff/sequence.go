@@ -13,12 +13,14 @@ func Schedule(pairs int) []Look {
 	}
 	var looks []Look
 	left := 1.0
-	for _, look := range []Look{{5, 0.1}, {10, 0.3}} {
-		if pairs <= look.Pairs {
+	for _, early := range []struct {
+		Look
+		left float64
+	}{{Look{5, 0.1}, 0.9}, {Look{10, 0.3}, 0.6}} {
+		if pairs <= early.Pairs {
 			break
 		}
-		looks = append(looks, look)
-		left -= look.Spend
+		looks, left = append(looks, early.Look), early.left
 	}
 	first, sum := len(looks), 0
 	for at := 20; first == 2 && at < pairs; at *= 2 {
