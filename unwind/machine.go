@@ -290,6 +290,10 @@ func (m *machine) moved(reg, to uint64) {
 		m.same(reg)
 		return
 	}
+	if reg == m.ra && to < 32 {
+		m.state.RA, m.state.RAOff = RegInReg, int16(to)
+		return
+	}
 	m.lose(reg)
 }
 

@@ -134,9 +134,6 @@ func dumpedString(arch Arch, row dumpedRow) (s string, ok bool) {
 	if !found {
 		return "", false
 	}
-	if !strings.HasPrefix(ra, "c") {
-		return "unsupported", true
-	}
 	numbers := map[string]string{"rax": "r0", "rdx": "r1", "rcx": "r2", "rbx": "r3", "rsi": "r4", "rdi": "r5", "rbp": "fp", "rsp": "sp"}
 	if name, ok := numbers[reg]; ok {
 		reg = name
@@ -147,6 +144,12 @@ func dumpedString(arch Arch, row dumpedRow) (s string, ok bool) {
 	}
 	if strings.HasPrefix(bx, "c") {
 		s += fmt.Sprintf(" bx=*(cfa%s)", bx[1:])
+	}
+	if name, ok := numbers[ra]; ok {
+		return s + " ra=" + name, true
+	}
+	if !strings.HasPrefix(ra, "c") {
+		return "unsupported", true
 	}
 	return s + fmt.Sprintf(" ra=*(cfa%s)", ra[1:]), true
 }

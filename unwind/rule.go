@@ -54,6 +54,10 @@ const (
 	RegUndefined
 	// RegInLR: the return address is still in the link register (arm64).
 	RegInLR
+	// RegInReg: the return address is in the register with the DWARF number
+	// RAOff, as in glibc's vfork, whose child must not find it on the stack.
+	// It is known in the leaf and right after a signal frame.
+	RegInReg
 )
 
 // RegUnknown in Rule.Reg with CFAReg names no register: the call frame
@@ -71,7 +75,7 @@ type Rule struct {
 	RA     RegKind // how the return address is recovered
 	CFAOff int32   // bytes
 	FPOff  int16   // bytes from the CFA (RegAtCFA) or from FP (RegAtFP)
-	RAOff  int16   // bytes from the CFA
+	RAOff  int16   // bytes from the CFA, or a register's number (RegInReg)
 	BXOff  int16   // amd64: RBX is saved at CFA+BXOff; 0 means unchanged
 	Off2   int16   // bytes, second addend of CFADerefSP
 }
@@ -126,6 +130,8 @@ func (r Rule) String() string {
 		fmt.Fprintf(&b, " ra=*(cfa%+d)", r.RAOff)
 	case RegInLR:
 		b.WriteString(" ra=lr")
+	case RegInReg:
+		fmt.Fprintf(&b, " ra=r%d", r.RAOff)
 	case RegUndefined:
 		b.WriteString(" ra=undefined")
 	}

@@ -136,6 +136,10 @@ func (w *walker) leave(rule Rule, cfa uint64) (done bool, reason StopReason) {
 		if !w.exact {
 			return true, StopNoProgress
 		}
+	case RegInReg:
+		if pc, ok = w.register(uint8(rule.RAOff)); !ok {
+			return true, StopUnsupportedCFA
+		}
 	case RegUndefined:
 		return true, StopComplete
 	default:
@@ -160,8 +164,9 @@ func (w *walker) leave(rule Rule, cfa uint64) (done bool, reason StopReason) {
 			return true, StopReadFailed
 		}
 	}
-	// A leaf function on arm64 need not have a frame of its own.
-	leaf := rule.RA == RegInLR && w.exact
+	// A leaf function that keeps the return address in a register need not
+	// have a frame of its own.
+	leaf := w.exact && (rule.RA == RegInLR || rule.RA == RegInReg)
 	if cfa < r.SP || cfa == r.SP && !leaf {
 		return true, StopNoProgress
 	}

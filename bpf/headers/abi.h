@@ -28,6 +28,7 @@ enum reg_kind {
 	REG_AT_FP,
 	REG_UNDEFINED,
 	REG_IN_LR,
+	REG_IN_REG, /* RA in the register numbered ra_off */
 };
 
 /* Why a stack ends; unwind.StopReason. */

@@ -169,6 +169,12 @@ static __always_inline int leave_frame(struct cpu_state *c, u64 cfa)
 		if (!c->exact || cfa < c->sp)
 			return stop(c, STOP_NO_PROGRESS);
 		pc = c->lr;
+	} else if (c->rule.ra == REG_IN_REG) {
+		if (!c->exact)
+			return stop(c, STOP_UNSUPPORTED_CFA);
+		if (cfa < c->sp)
+			return stop(c, STOP_NO_PROGRESS);
+		pc = c->general[c->rule.ra_off & (GENERAL_REGS - 1)];
 	} else if (c->rule.ra == REG_UNDEFINED) {
 		return stop(c, STOP_COMPLETE);
 	} else {
