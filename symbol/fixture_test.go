@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// packages name the Debian package of each tool that fixtures need.
+// packageOf names the Debian package of a tool that fixtures need.
 func packageOf(tool string) string {
 	switch tool {
 	case "gcc", "objcopy", "strip", "addr2line":
@@ -21,8 +21,8 @@ func packageOf(tool string) string {
 		return "rustc"
 	case "xz":
 		return "xz-utils"
-	case "dwz":
-		return "dwz"
+	case "aarch64-linux-gnu-gcc":
+		return "gcc-aarch64-linux-gnu"
 	}
 	return tool
 }

@@ -197,6 +197,7 @@ func TestAgreesWithLLVM(t *testing.T) {
 		{name: "C, GCC, types in units", command: "gcc -O2 -g -fdebug-types-section -o program $T/sort.c"},
 		{name: "C, GCC, link-time optimization", command: "gcc -O2 -g -flto -o program $T/sort.c"},
 		{name: "C, GCC, sections discarded", command: "gcc -O2 -g -ffunction-sections -Wl,--gc-sections -o program $T/sort.c"},
+		{name: "C, GCC, arm64", command: "aarch64-linux-gnu-gcc -O2 -g -o program $T/sort.c"},
 		{name: "C, Clang, DWARF 5", command: "clang-14 -O2 -g -gdwarf-5 -o program $T/sort.c"},
 		{name: "C, Clang, DWARF 4", command: "clang-14 -O2 -g -gdwarf-4 -o program $T/sort.c"},
 		{

@@ -80,13 +80,13 @@ func TestSymbolsThatOverlapWithoutNesting(t *testing.T) {
 }
 
 func TestArm64Stub(t *testing.T) {
-	// aarch64-linux-gnu-objdump -d of a PLT entry at 0x5b0 of a PIE whose slot
-	// is at 0x1ffb0: adrp x16, 0x1f000; ldr x17, [x16, #4016]; add; br x17.
+	// From a PLT that GNU ld made, the stub at 0x820 whose slot is at 0x20008:
+	// adrp x16, 20000; ldr x17, [x16, #8]; add x16, x16, #0x8; br x17.
 	stub := []byte{
-		0xf0, 0x00, 0x00, 0xf0, 0x11, 0xda, 0x47, 0xf9, 0x10, 0x82, 0x3e, 0x91, 0x20, 0x02, 0x1f, 0xd6,
+		0x10, 0x01, 0x00, 0x90, 0x11, 0x06, 0x40, 0xf9, 0x10, 0x22, 0x00, 0x91, 0x20, 0x02, 0x1f, 0xd6,
 	}
-	slot, ok := stubSlot(stub, 0x5b0, elf.EM_AARCH64)
-	if !ok || slot != 0x1ffb0 {
-		t.Errorf("slot is %#x, %v, want 0x1ffb0", slot, ok)
+	slot, ok := stubSlot(stub, 0x820, elf.EM_AARCH64)
+	if !ok || slot != 0x20008 {
+		t.Errorf("slot is %#x, %v, want 0x20008", slot, ok)
 	}
 }

@@ -64,6 +64,9 @@ func (d *Data) parseLineHeader(c *cursor, u *unit, h *lineHeader) bool {
 	for op := 1; op < int(h.opcodeBase); op++ {
 		h.operands[op] = c.u8()
 	}
+	if program < c.pos {
+		return false
+	}
 	tables := cursor{data: c.data[:program], pos: c.pos}
 	if version >= 5 {
 		h.directories = directoriesOf(tables.entries(enc))
