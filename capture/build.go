@@ -177,12 +177,11 @@ func (t *tables) buildLoop() {
 	defer t.wg.Done()
 	urgent()
 	for {
-		select {
-		case o := <-t.builds:
-			t.build(o)
-		case <-t.quit:
+		o, ok := t.builds.take(t.quit)
+		if !ok {
 			return
 		}
+		t.build(o)
 	}
 }
 

@@ -239,7 +239,7 @@ func (s *Session) sample(r *bpf.Sample) {
 	}
 	s.frames = frames
 	if r.Miss != nil {
-		if id := s.tables.missed(r.PID, r.Miss); id != 0 {
+		if id := s.tables.missed(r.PID, r.Miss, r.Run != 0); id != 0 {
 			s.reference(r.PID, id)
 			// The frame is kept as the file's: its name is found later even
 			// though its caller is not.

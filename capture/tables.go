@@ -33,8 +33,9 @@ type tables struct {
 	maxIdle  int // tables kept though no process maps their file
 	maxOpen  int // files kept open
 
-	opens  chan *mappedFile
-	builds chan *object
+	// What targets wait for goes before what others do.
+	opens  queue[*mappedFile]
+	builds queue[*object]
 	quit   chan struct{}
 	wg     sync.WaitGroup
 
@@ -59,6 +60,7 @@ type mappedFile struct {
 	at       sighting
 	object   *object // nil until opened
 	opening  bool
+	target   bool // a target needs it
 	attempts int
 	refs     int // processes that map it
 	lastUse  uint64
@@ -89,14 +91,13 @@ const (
 	maxFiles     = 1<<16 - 1
 	maxSightings = 1 << 14
 	maxAttempts  = 4 // at opening a file
-	maxQueue     = 1 << 12
 )
 
 func newTables(kernel tableKernel, procRoot string, progress func(Progress)) *tables {
 	t := &tables{
 		kernel: kernel, procRoot: procRoot, progress: progress,
 		rules: unwind.NewRuleSet(), maxIdle: 512, maxOpen: 512,
-		opens: make(chan *mappedFile, maxQueue), builds: make(chan *object, maxQueue), quit: make(chan struct{}),
+		opens: newQueue[*mappedFile](), builds: newQueue[*object](), quit: make(chan struct{}),
 		files:  []*mappedFile{nil},
 		byKey:  map[bpf.FileKey]*mappedFile{},
 		latest: map[bpf.FileKey]*mappedFile{}, sightings: map[bpf.FileKey]sighting{},
@@ -153,13 +154,14 @@ func (t *tables) mapped(m *bpf.Mmap, target bool) uint16 {
 	if f.object == nil {
 		f.at = at
 	}
+	f.target = f.target || target
 	t.request(f)
 	return f.id
 }
 
 // missed records a sample in a file that the kernel has no table for, and
 // returns the file's number, 0 when there are no numbers left.
-func (t *tables) missed(pid uint32, m *bpf.Mapping) uint16 {
+func (t *tables) missed(pid uint32, m *bpf.Mapping, target bool) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	prefix := withoutMtime(m.Key)
@@ -180,6 +182,7 @@ func (t *tables) missed(pid uint32, m *bpf.Mapping) uint16 {
 		}
 		f.at = at
 	}
+	f.target = f.target || target
 	t.request(f)
 	return f.id
 }
@@ -206,13 +209,11 @@ func (t *tables) add(key bpf.FileKey, at sighting) *mappedFile {
 func (t *tables) request(f *mappedFile) {
 	switch {
 	case f.object != nil:
-		t.requestBuild(f.object)
+		t.requestBuild(f.object, f.target)
 	case !f.opening && f.attempts < maxAttempts:
-		select {
-		case t.opens <- f:
+		if t.opens.put(f, f.target) { // else the next miss asks again
 			f.opening = true
 			t.opening++
-		default: // the next miss asks again
 		}
 	}
 }
@@ -248,17 +249,12 @@ func (t *tables) adopt(c *code, path string) {
 	}
 	o := &object{identity: c.identity, buildID: c.buildID, path: path, code: c}
 	t.objects[o.identity] = o
-	t.requestBuild(o)
+	t.requestBuild(o, true)
 }
 
-func (t *tables) requestBuild(o *object) {
-	if o.state != tableNone {
-		return
-	}
-	select {
-	case t.builds <- o:
+func (t *tables) requestBuild(o *object, target bool) {
+	if o.state == tableNone && t.builds.put(o, target) {
 		o.state = tableQueued
-	default:
 	}
 }
 
@@ -266,12 +262,11 @@ func (t *tables) openLoop() {
 	defer t.wg.Done()
 	urgent()
 	for {
-		select {
-		case f := <-t.opens:
-			t.open(f)
-		case <-t.quit:
+		f, ok := t.opens.take(t.quit)
+		if !ok {
 			return
 		}
+		t.open(f)
 	}
 }
 
@@ -324,7 +319,7 @@ func (t *tables) open(f *mappedFile) {
 	case tableLoaded, tableChained:
 		t.bind(f, o.ref)
 	default:
-		t.requestBuild(o)
+		t.requestBuild(o, f.target)
 	}
 }
 

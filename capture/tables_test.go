@@ -187,11 +187,11 @@ func TestMissIsNumberedAtOnceAndBoundAfterTheBuild(t *testing.T) {
 	path := program(t, "true", "")
 	key := keyOf(t, path)
 	tables.mapped(mmapOf(path, key), false)
-	id := tables.missed(uint32(os.Getpid()), mapping(key))
+	id := tables.missed(uint32(os.Getpid()), mapping(key), false)
 	if id == 0 {
 		t.Fatal("the file got no number")
 	}
-	if again := tables.missed(uint32(os.Getpid()), mapping(key)); again != id {
+	if again := tables.missed(uint32(os.Getpid()), mapping(key), false); again != id {
 		t.Errorf("second miss has number %d, want %d", again, id)
 	}
 	b := kernel.waitBound(t, key)
@@ -211,7 +211,7 @@ func TestMappingOfATargetIsPreparedBeforeAnySample(t *testing.T) {
 	if b := kernel.waitBound(t, key); b.id != id || id == 0 {
 		t.Errorf("bound as %+v, want number %d", b, id)
 	}
-	if missed := tables.missed(1, mapping(key)); missed != id {
+	if missed := tables.missed(1, mapping(key), false); missed != id {
 		t.Errorf("miss has number %d, want %d", missed, id)
 	}
 }
@@ -281,7 +281,7 @@ func TestTableOfAnUnmappedFileIsEvictedFirst(t *testing.T) {
 	if _, bound := kernel.bound[keys[0]]; bound {
 		t.Error("a is still bound, though it was hit longest ago")
 	}
-	if id := tables.missed(1, mapping(keys[0])); id != ids[0] {
+	if id := tables.missed(1, mapping(keys[0]), false); id != ids[0] {
 		t.Errorf("a has number %d after its eviction, want %d", id, ids[0])
 	}
 	if b := kernel.waitBound(t, keys[0]); b.ref == (bpf.TableRef{}) {
@@ -328,7 +328,7 @@ func TestFilesWithoutTableAreFollowedByFramePointerAndCounted(t *testing.T) {
 			}
 			key := keyOf(t, path)
 			tables.mapped(mmapOf(path, key), false)
-			tables.missed(uint32(os.Getpid()), mapping(key))
+			tables.missed(uint32(os.Getpid()), mapping(key), false)
 			if b := kernel.waitBound(t, key); b.ref != (bpf.TableRef{}) {
 				t.Errorf("bound with table %v", b.ref)
 			}
@@ -350,7 +350,7 @@ func TestFileThatCannotBeOpenedIsTriedAgainBoundedly(t *testing.T) {
 		if b, bound := kernel.bound[key]; bound {
 			t.Fatalf("given up early: %v", b)
 		}
-		tables.missed(1<<22, mapping(key))
+		tables.missed(1<<22, mapping(key), false)
 		tables.settle(10 * time.Second)
 	}
 	if b := kernel.waitBound(t, key); b.ref != (bpf.TableRef{}) {
@@ -414,7 +414,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 
 func TestVDSOIsReadFromMemory(t *testing.T) {
 	tables, kernel := newTestTables(t, 1<<20)
-	id := tables.missed(1, mapping(bpf.VDSO()))
+	id := tables.missed(1, mapping(bpf.VDSO()), false)
 	if b := kernel.waitBound(t, bpf.VDSO()); b.id != id || b.ref == (bpf.TableRef{}) {
 		t.Errorf("bound as %+v, want number %d with a table", b, id)
 	}
