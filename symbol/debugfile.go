@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"bytes"
+	"debug/elf"
 	"hash/crc32"
 	"io"
 	"os"
@@ -33,8 +34,27 @@ func (b *Binary) findDebugFiles() {
 	}
 }
 
+// maxInflated bounds the memory that compressed debug sections may take, all
+// together. Larger ones are not used: objcopy --decompress-debug-sections makes
+// a file that is mapped instead.
+const maxInflated = 1 << 30
+
+// hasDWARF reports whether a file has debug information that can be used.
 func hasDWARF(file *safeelf.File) bool {
-	return file.Section(".debug_info") != nil || file.Section(".zdebug_info") != nil
+	found, inflated := false, uint64(0)
+	for i := range file.Sections {
+		s := &file.Sections[i]
+		if s.Type == elf.SHT_NOBITS || !strings.HasPrefix(s.Name, ".debug_") && !strings.HasPrefix(s.Name, ".zdebug_") {
+			continue
+		}
+		if s.Name == ".debug_info" || s.Name == ".zdebug_info" {
+			found = true
+		}
+		if s.Flags&elf.SHF_COMPRESSED != 0 && s.Name != ".debug_loclists" && s.Name != ".debug_loc" {
+			inflated += s.Size
+		}
+	}
+	return found && inflated <= maxInflated
 }
 
 // openByBuildID opens .build-id/ab/cdef.debug below the debug directories.

@@ -47,6 +47,9 @@ type File struct {
 
 	mapOnce sync.Once
 	mapped  []byte // the whole file; nil until View needs it
+
+	mapMu    sync.Mutex
+	inflated [][]byte // sections that View decompressed
 }
 
 // Section is one section header. Offset and FileSize are the bytes in the
@@ -113,6 +116,15 @@ func New(reader io.ReaderAt, size int64) (file *File, err error) {
 // Close releases what View mapped, and the file when Open opened it.
 func (f *File) Close() error {
 	f.mapOnce.Do(func() {})
+	f.mapMu.Lock()
+	inflated := f.inflated
+	f.inflated = nil
+	f.mapMu.Unlock()
+	for _, data := range inflated {
+		if err := unix.Munmap(data); err != nil {
+			return fmt.Errorf("unmap section: %w", err)
+		}
+	}
 	if f.mapped != nil {
 		mapped := f.mapped
 		f.mapped = nil

@@ -3,6 +3,7 @@ package safeelf
 import (
 	"debug/elf"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -10,17 +11,19 @@ import (
 
 // View returns the contents of a section like Data, but maps an uncompressed
 // section of a file on disk instead of copying it, so that only the pages that
-// are read cost memory. The bytes must not be written to and are valid until
-// Close. A file that is truncated while it is mapped faults on access: readers
-// set debug.SetPanicOnFault and recover.
+// are read cost memory. What it has to inflate lies outside of Go's heap. The
+// bytes must not be written to and are valid until Close. A file that is
+// truncated while it is mapped faults on access: readers set
+// debug.SetPanicOnFault and recover.
 func (f *File) View(section *Section) ([]byte, error) {
 	if section.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("read section %s: it has no contents in this file", section.Name)
 	}
-	compressed := section.Flags&elf.SHF_COMPRESSED != 0 ||
-		len(section.Name) > 7 && section.Name[:7] == ".zdebug"
-	if compressed {
+	if len(section.Name) > 7 && section.Name[:7] == ".zdebug" {
 		return f.Data(section)
+	}
+	if section.Flags&elf.SHF_COMPRESSED != 0 {
+		return f.inflate(section)
 	}
 	if section.Offset > uint64(f.size) || section.FileSize > uint64(f.size)-section.Offset {
 		return nil, fmt.Errorf("read section %s: it ends past the end of the file", section.Name)
@@ -34,6 +37,35 @@ func (f *File) View(section *Section) ([]byte, error) {
 	}
 	end := section.Offset + section.FileSize
 	return image[section.Offset:end:end], nil
+}
+
+// inflate decompresses a section into memory of its own: a debug section of
+// hundreds of megabytes in the heap would make the garbage collector let the
+// heap grow by as much again.
+func (f *File) inflate(section *Section) (data []byte, err error) {
+	const small = 1 << 20
+	if section.Size < small || section.Size > MaxSection || section.Size > section.FileSize*maxCompressionRatio {
+		return f.Data(section)
+	}
+	data, err = unix.Mmap(-1, 0, int(section.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return f.Data(section)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("malformed file: %v", r)
+		}
+		if err != nil {
+			unix.Munmap(data)
+			data, err = nil, fmt.Errorf("read section %s: %w", section.Name, err)
+			return
+		}
+		f.mapMu.Lock()
+		f.inflated = append(f.inflated, data)
+		f.mapMu.Unlock()
+	}()
+	_, err = io.ReadFull(f.raw.Sections[section.index].Open(), data)
+	return data, err
 }
 
 // image maps the whole file on first use; nil where that is impossible.
