@@ -173,9 +173,9 @@ func guard(read func() error) (err error) {
 	return read()
 }
 
-func (t *tables) buildLoop() {
+func (t *tables) buildLoop(raise func()) {
 	defer t.wg.Done()
-	urgent()
+	raise()
 	for {
 		o, ok := t.builds.take(t.quit)
 		if !ok {

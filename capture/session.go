@@ -62,15 +62,22 @@ const drainEvery = 50 * time.Millisecond
 // few that are urgent: every unit gives the target about 1.25 times the weight.
 const collectorNice = 5
 
-// urgent gives the calling goroutine a thread of its own with the priority of
-// the target. It is for the goroutines between a miss and the table in the
-// kernel: they take little CPU, but until they are done the stacks of the
-// missed file are cut short, and at a low priority a busy machine makes a
-// table of 10 ms take 100.
-func urgent() {
-	runtime.LockOSThread()
-	// Without the privilege to raise it the priority stays low.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+// urgent returns a function that gives the calling goroutine a thread of its
+// own with the priority this process was started with. It is for the
+// goroutines between a miss and the table in the kernel: they take little CPU,
+// but until they are done the stacks of the missed file are cut short, and at
+// a low priority a busy machine makes a table of 10 ms take 100.
+func urgent() func() {
+	const highest = 20 // the system call returns 20-nice
+	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	return func() {
+		if err != nil {
+			return
+		}
+		runtime.LockOSThread()
+		// Without the privilege to raise it the priority stays low.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, highest-priority)
+	}
 }
 
 // Start loads the sampler and follows the machine's processes until Close.
@@ -87,10 +94,14 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Frequency == 0 {
 		o.Frequency = DefaultFrequency
 	}
+	if err := checkNamespace("/proc/self/ns/pid"); err != nil {
+		return nil, err
+	}
 	// symbol looks in these alone where any are given.
 	if len(o.DebugDirs) > 0 {
 		o.DebugDirs = append(slices.Clone(o.DebugDirs), "/usr/lib/debug")
 	}
+	raise := urgent()
 	if err := lowerPriority("/proc/self/task", collectorNice); err != nil {
 		return nil, newError(CodeInternal, err, "")
 	}
@@ -102,23 +113,38 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, asError(fmt.Errorf("load sampler: %w", err), CodeEnvironment)
 	}
-	s := startWith(ctx, o, loaded, "/proc")
+	s := startWith(ctx, o, loaded, "/proc", raise)
 	go s.tables.prepare(ancestors("/proc"))
 	return s, nil
 }
 
+// initialNamespace is the link of the initial PID namespace: its inode is
+// PROC_PID_INIT_INO (include/linux/proc_ns.h).
+const initialNamespace = "pid:[4026531836]"
+
+// checkNamespace returns an error in a PID namespace of its own, where process
+// IDs are other numbers than in the records of the kernel.
+func checkNamespace(link string) error {
+	target, err := os.Readlink(link)
+	if err != nil || target == initialNamespace {
+		return nil // without the link there are no namespaces
+	}
+	return newError(CodeEnvironment, errors.New("start session: this is a container with process IDs of its own"),
+		"start the container with --pid=host")
+}
+
 // startWith starts a session on a loaded sampler.
-func startWith(ctx context.Context, o Options, loaded sampler, procRoot string) *Session {
+func startWith(ctx context.Context, o Options, loaded sampler, procRoot string, raise func()) *Session {
 	s := &Session{
 		ctx: ctx, options: o, procRoot: procRoot, sampler: loaded,
 		kernel:  &kernelSymbols{path: "/proc/kallsyms"},
 		quit:    make(chan struct{}),
 		touched: map[uint16]struct{}{},
 	}
-	s.tables = newTables(loaded, procRoot, s.progress())
+	s.tables = newTables(loaded, procRoot, raise, s.progress())
 	s.processes = newProcesses(procRoot, s.tables.release)
 	s.drained.Add(1)
-	go s.drainLoop()
+	go s.drainLoop(raise)
 	return s
 }
 
@@ -163,9 +189,9 @@ func (s *Session) Close() error {
 	return err
 }
 
-func (s *Session) drainLoop() {
+func (s *Session) drainLoop(raise func()) {
 	defer s.drained.Done()
-	urgent()
+	raise()
 	for {
 		select {
 		case <-s.quit:

@@ -137,7 +137,7 @@ func fakeProc(t *testing.T, runtime string) string {
 
 func startFake(t *testing.T, f *fakeSampler, procRoot string) *Session {
 	t.Helper()
-	s := startWith(t.Context(), Options{Event: EventCPUClock, Frequency: 100}, f, procRoot)
+	s := startWith(t.Context(), Options{Event: EventCPUClock, Frequency: 100}, f, procRoot, func() {})
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -399,6 +399,20 @@ func TestFilesAreReleasedByExecAndExit(t *testing.T) {
 		f.give(step.records...)
 		if got := refs(); got != step.want {
 			t.Fatalf("step %d: %d processes map the file, want %d", i, got, step.want)
+		}
+	}
+}
+
+func TestSessionNeedsTheInitialPIDNamespace(t *testing.T) {
+	for target, ok := range map[string]bool{initialNamespace: true, "pid:[4026532201]": false} {
+		link := filepath.Join(t.TempDir(), "pid")
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		var typed *Error
+		err := checkNamespace(link)
+		if ok && err != nil || !ok && (!errors.As(err, &typed) || typed.Code != CodeEnvironment || typed.Hint == "") {
+			t.Errorf("%s: %v", target, err)
 		}
 	}
 }

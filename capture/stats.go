@@ -1,5 +1,7 @@
 package capture
 
+import "github.com/tollgate-dev/tollgate/bpf"
+
 // Stats is the accounting of one run. Seconds of CPU are summed over CPUs.
 type Stats struct {
 	Event     string `json:"event"`     // cpu-clock or cycles
@@ -87,4 +89,4 @@ type Options struct {
 const DefaultFrequency = 999
 
 // MaxFrequency bounds the sampling rate in Hz.
-const MaxFrequency = 20000
+const MaxFrequency = bpf.MaxFrequency

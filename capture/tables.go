@@ -93,7 +93,9 @@ const (
 	maxAttempts  = 4 // at opening a file
 )
 
-func newTables(kernel tableKernel, procRoot string, progress func(Progress)) *tables {
+// newTables returns an empty manager; raise is called by the goroutines that
+// work against time.
+func newTables(kernel tableKernel, procRoot string, raise func(), progress func(Progress)) *tables {
 	t := &tables{
 		kernel: kernel, procRoot: procRoot, progress: progress,
 		rules: unwind.NewRuleSet(), maxIdle: 512, maxOpen: 512,
@@ -105,8 +107,8 @@ func newTables(kernel tableKernel, procRoot string, progress func(Progress)) *ta
 	}
 	t.settled = sync.NewCond(&t.mu)
 	t.wg.Add(2)
-	go t.openLoop()
-	go t.buildLoop()
+	go t.openLoop(raise)
+	go t.buildLoop(raise)
 	return t
 }
 
@@ -258,9 +260,9 @@ func (t *tables) requestBuild(o *object, target bool) {
 	}
 }
 
-func (t *tables) openLoop() {
+func (t *tables) openLoop(raise func()) {
 	defer t.wg.Done()
-	urgent()
+	raise()
 	for {
 		f, ok := t.opens.take(t.quit)
 		if !ok {

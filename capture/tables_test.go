@@ -130,7 +130,7 @@ func (k *fakeKernel) tables() int {
 func newTestTables(t *testing.T, space int) (*tables, *fakeKernel) {
 	t.Helper()
 	kernel := newFakeKernel(space)
-	tables := newTables(kernel, "/proc", nil)
+	tables := newTables(kernel, "/proc", func() {}, nil)
 	t.Cleanup(func() {
 		tables.close()
 		if len(kernel.events) > 0 {
