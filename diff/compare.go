@@ -21,6 +21,7 @@ type comparison struct {
 	prior      prior
 	estimates  []estimate
 	drift      contrastTest
+	shift      *shiftDomain // nil where no cost can have moved
 	quantiles  quantiles
 	warnings   warnings
 	result     *Result

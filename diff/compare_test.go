@@ -267,3 +267,47 @@ func TestHistoryUsesThePredictionForm(t *testing.T) {
 		t.Errorf("scale %v with %v df, want sqrt(9/8) with 7", m.scale(), m.df())
 	}
 }
+
+// TestRenameIsACostShift: a function under another name is reported, and
+// neither fails the gate nor stands against a pass; with growth it fails.
+func TestRenameIsACostShift(t *testing.T) {
+	p := newProgram(150, 40)
+	for f := range p.noise {
+		p.noise[f] = 0.02
+	}
+	p.machine, p.drift = 0.005, 0.005
+	for _, tc := range []struct {
+		name  string
+		grows float64
+		kind  Kind
+		want  []Verdict
+	}{
+		{"renamed", 0, CostShift, []Verdict{Pass, Inconclusive}},
+		{"renamed and slower", 0.02, Regression, []Verdict{Fail}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, h := pairs(newRand(40), p, p.with(20, tc.grows), 10)
+			for _, r := range h {
+				for i := range r.Counts.entries {
+					if e := &r.Counts.entries[i]; e.Name == functionName(20) {
+						e.Name = "pkg.renamed"
+					}
+				}
+			}
+			res := mustCompare(t, b, h, Options{Paired: true})
+			if !slices.Contains(tc.want, res.Verdict) {
+				t.Errorf("got %v (%s)", res.Verdict, res.Reason.Text)
+			}
+			found := false
+			for _, f := range res.Findings {
+				found = found || f.Function == "pkg.renamed" && f.Kind == tc.kind
+			}
+			if !found {
+				t.Errorf("findings %+v, want pkg.renamed as %s", res.Findings, tc.kind)
+			}
+			if strings.Contains(res.Reason.Text, "renamed") != (tc.kind == Regression) {
+				t.Errorf("reason: %s", res.Reason.Text)
+			}
+		})
+	}
+}

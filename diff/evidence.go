@@ -41,8 +41,11 @@ func (c *comparison) collect() {
 	// The bounds of all looks of one function must hold together as well: with
 	// fewer functions than looks the looks decide.
 	bound := (1 - o.Confidence) / float64(max(watched, o.looks()))
+	c.shift = c.unmatched()
+	shifted := c.shift.equivalent(o)
 	for f := range res.Functions {
 		c.fill(&res.Functions[f], f, bound)
+		res.Functions[f].Shifted = shifted && c.shift.members[f]
 	}
 	c.correct()
 	c.summarisePower()

@@ -141,6 +141,10 @@ type Delta struct {
 	Weight             float64
 	// Tested: the pooled mean share reached Options.MinShare.
 	Tested bool
+	// Shifted: only one side has the function, and the functions that only one
+	// side has did not grow as a whole. It is reported as CostShift, and its
+	// bound does not stand against a pass.
+	Shifted bool
 
 	ShareBase, ShareHead float64
 	// SamplesBase and SamplesHead are mean self samples per run.

@@ -47,13 +47,20 @@ func (c *comparison) find() {
 		case !d.Tested:
 		case d.Q <= res.FunctionAlpha:
 			f := c.finding(d, Regression, Fails, d.P, d.Q)
-			if d.Effect < c.options.FailEffect {
+			switch {
+			case d.Shifted:
+				f.Kind, f.Severity, f.Text = CostShift, Warns, c.shift.text(c.options)
+			case d.Effect < c.options.FailEffect:
 				f.Severity = Warns
 				f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*c.options.FailEffect)
 			}
 			res.Findings = append(res.Findings, f)
 		case d.QImprove <= res.FunctionAlpha && d.Effect <= -c.options.FailEffect:
-			res.Findings = append(res.Findings, c.finding(d, Improvement, Informs, d.PImprove, d.QImprove))
+			f := c.finding(d, Improvement, Informs, d.PImprove, d.QImprove)
+			if d.Shifted {
+				f.Kind, f.Text = CostShift, c.shift.text(c.options)
+			}
+			res.Findings = append(res.Findings, f)
 		}
 	}
 	c.findUniform()
@@ -149,7 +156,7 @@ func (c *comparison) decideBounds() {
 	res, o := c.result, c.options
 	widest := -1
 	for i, d := range res.Functions {
-		if d.Upper >= o.Equivalence && (widest < 0 || d.Upper > res.Functions[widest].Upper) {
+		if !d.Shifted && d.Upper >= o.Equivalence && (widest < 0 || d.Upper > res.Functions[widest].Upper) {
 			widest = i
 		}
 	}
