@@ -102,6 +102,7 @@ type documentFunction struct {
 	PImprove number `json:"p_improve"`
 	QImprove number `json:"q_improve"`
 	MDE      number `json:"mde_pp"`
+	Shifted  bool   `json:"shifted"`
 }
 
 type documentTotal struct {
@@ -205,6 +206,7 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 			PImprove: number(f.PImprove),
 			QImprove: number(f.QImprove),
 			MDE:      points(f.MDE),
+			Shifted:  f.Shifted,
 		})
 	}
 	encoder := json.NewEncoder(w)

@@ -132,7 +132,7 @@ func TestJSONHasTheValuesOfTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := got.Findings[0]
-	if got.Verdict != "fail" || got.Suite != "parse" || len(got.Findings) != 4 || len(got.Warnings) != 1 || got.Total.Effect != 3.1 || got.Base.Runs != 10 || len(got.Base.Commit) != 40 {
+	if got.Verdict != "fail" || got.Suite != "parse" || len(got.Findings) != 6 || len(got.Warnings) != 1 || got.Total.Effect != 3.1 || got.Base.Runs != 10 || len(got.Base.Commit) != 40 {
 		t.Errorf("document %+v", got)
 	}
 	if first.Kind != "regression" || first.Function != "parser.(*Lexer).Next" || first.File != "/src/parser/lexer.go" || first.Line != 41 ||

@@ -160,14 +160,16 @@ func (t *text) findings() {
 	if t.result.Verdict != diff.Fail {
 		growth = "Growth, not judged" // the reason of the verdict says why
 	}
+	news := func(f diff.Finding) bool { return f.Severity == diff.Informs && f.Kind != diff.CostShift }
 	for _, section := range []struct {
 		title string
 		holds func(diff.Finding) bool
 	}{
 		{growth, func(f diff.Finding) bool { return f.Severity == diff.Fails }},
-		{"Worth a look", func(f diff.Finding) bool { return f.Severity == diff.Warns }},
-		{"Improvements", func(f diff.Finding) bool { return f.Severity == diff.Informs && f.Effect < 0 }},
-		{"Other changes", func(f diff.Finding) bool { return f.Severity == diff.Informs && !(f.Effect < 0) }},
+		{"Worth a look", func(f diff.Finding) bool { return f.Severity == diff.Warns && f.Kind != diff.CostShift }},
+		{"Cost moved", func(f diff.Finding) bool { return f.Severity != diff.Fails && f.Kind == diff.CostShift }},
+		{"Improvements", func(f diff.Finding) bool { return news(f) && f.Effect < 0 }},
+		{"Other changes", func(f diff.Finding) bool { return news(f) && !(f.Effect < 0) }},
 	} {
 		t.section(section.title, section.holds)
 	}
