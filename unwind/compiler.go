@@ -99,6 +99,9 @@ func normalize(state Rule) Rule {
 		return Rule{}
 	case state.RA == regLost || state.CFA == CFAReg && state.Reg == RegUnknown:
 		return unsupported()
+	case state.RA == RegInReg && state.CFA != CFASP:
+		// longjmp in the middle of its work: the caller's SP is not the CFA.
+		return unsupported()
 	case state.CFA == CFAPLT:
 		state.Reg, state.CFAOff, state.Off2 = 0, 0, 0
 	}

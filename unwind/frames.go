@@ -48,6 +48,10 @@ type frameReader struct {
 	last    *cie // the CIE at lastAt: neighbours mostly share one
 	lastAt  int
 	skipped int // malformed or unsupported entries
+	// cieBytes is the size of all CIEs parsed. Entries of a sound section do
+	// not overlap, so it stays below the section's; FDEs of a hostile one can
+	// point into the middle of others, and each would be parsed to its end.
+	cieBytes int
 }
 
 var errTruncated = errors.New("entry runs past the end of the section")
@@ -268,7 +272,8 @@ func (r *frameReader) parseCIE(at int) (c cie) {
 	}
 	data := r.section.data[:e.end]
 	pos := e.body
-	if pos >= len(data) {
+	r.cieBytes += e.end - at
+	if pos >= len(data) || r.cieBytes > len(r.section.data) {
 		return cie{}
 	}
 	version := data[pos]

@@ -162,7 +162,7 @@ func TestProgramsBecomeRules(t *testing.T) {
 		{"CFA as a sum", AMD64, "zR", block8(cfaDefCFAExpression, -1, opBreg0+7, 24, opLit0+8, opPlus), []string{"0: cfa=sp+32" + ra8}},
 		{"unknown CFA expression", AMD64, "zR", block8(cfaDefCFAExpression, -1, opBreg0+7, 24, opDeref, opDeref), []string{"0: unsupported"}},
 		{"frame pointer saved below itself", AMD64, "zR", block8(cfaExpression, amd64FP, opBreg0+6, 0), []string{"0: cfa=sp+8 fp=*(fp+0)" + ra8}},
-		{"return address in a register", AMD64, "zR", []byte{cfaRegister, amd64RA, 1}, []string{"0: unsupported"}},
+		{"return address in a register", AMD64, "zR", []byte{cfaRegister, amd64RA, 1}, []string{"0: cfa=sp+8 ra=r1"}},
 		{"signed offsets", AMD64, "zR", []byte{cfaDefCFASf, amd64SP, 0x70, cfaOffsetExtendedSf, amd64FP, 0x7e},
 			[]string{"0: cfa=sp+128 fp=*(cfa+16)" + ra8}},
 		{"an offset too large for a rule", AMD64, "zR", []byte{cfaOffsetExtended, amd64RA, 0xff, 0xff, 0x03}, []string{"0: unsupported"}},

@@ -4,8 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tollgate-dev/tollgate/internal/safeelf"
 )
 
 // buildGo builds a Go program of testdata.
@@ -94,5 +97,51 @@ func checkGoStack(t *testing.T, program string, args, want []string) {
 	}
 	if !containsInOrder(names, want) {
 		t.Errorf("stack %q\nlacks %q", names, want)
+	}
+}
+
+// TestGoRowsAgreeWithDebugFrame compares the stack depths of pclntab with the
+// call frame information that the Go linker makes for debuggers, wherever a
+// frame is not one of the runtime's special ones.
+func TestGoRowsAgreeWithDebugFrame(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		t.Run(arch, func(t *testing.T) {
+			program := buildGo(t, "gocalls", []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "-ldflags=-checklinkname=0")
+			f, err := safeelf.Open(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			rules := NewRuleSet()
+			table, err := NewTable(f, rules)
+			if err != nil || table.Stats.GoError != nil {
+				t.Fatal(err, table.Stats.GoError)
+			}
+			compared, special := 0, 0
+			for _, fde := range readelfRows(t, program) {
+				for i, row := range fde.rows {
+					if i+1 < len(fde.rows) && fde.rows[i+1].at == row.at || row.at >= fde.end {
+						continue
+					}
+					_, off, found := strings.Cut(row.cells["CFA"], "sp")
+					if !found {
+						t.Fatalf("readelf shows a CFA of %q at %#x", row.cells["CFA"], row.at)
+					}
+					at, ok := f.Offset(row.at)
+					if !ok {
+						t.Fatalf("no code at %#x", row.at)
+					}
+					rule := table.Lookup(rules, at)
+					if rule.CFA != CFASP {
+						special++
+					} else if compared++; "+"+strconv.Itoa(int(rule.CFAOff)) != off {
+						t.Errorf("rule at %#x: %v, readelf shows sp%s", row.at, rule, off)
+					}
+				}
+			}
+			if compared < 3000 || special > 100 {
+				t.Errorf("compared %d rows, %d are special", compared, special)
+			}
+		})
 	}
 }

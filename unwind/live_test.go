@@ -106,10 +106,18 @@ func newProcess(t *testing.T, pid, tid int) *process {
 		pid: pid, tid: tid, mem: mem,
 		rules: NewRuleSet(), tables: map[string]*Table{}, symbols: map[string][]elf.Symbol{},
 	}
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	p.remap(t)
+	return p
+}
+
+// remap reads the mappings of the process.
+func (p *process) remap(t *testing.T) {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.mappings = nil
 	for line := range strings.Lines(string(maps)) {
 		fields := strings.Fields(line)
 		if len(fields) < 6 || !strings.Contains(fields[1], "x") {
@@ -125,7 +133,6 @@ func newProcess(t *testing.T, pid, tid int) *process {
 			p.load(t, m)
 		}
 	}
-	return p
 }
 
 // load builds the table of a mapped file, or of the vDSO from memory.

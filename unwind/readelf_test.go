@@ -145,8 +145,8 @@ func dumpedString(arch Arch, row dumpedRow) (s string, ok bool) {
 	if strings.HasPrefix(bx, "c") {
 		s += fmt.Sprintf(" bx=*(cfa%s)", bx[1:])
 	}
-	if name, ok := numbers[ra]; ok {
-		return s + " ra=" + name, true
+	if strings.HasPrefix(ra, "r") && reg == "sp" {
+		return s + " ra=" + ra, true
 	}
 	if !strings.HasPrefix(ra, "c") {
 		return "unsupported", true

@@ -118,6 +118,8 @@ type segment struct {
 // executableSegments returns the parts of the file that are mapped as code,
 // in the order of their file offsets and without overlap.
 func executableSegments(f *safeelf.File) []segment {
+	// Linkers make one or two executable segments, kernels' modules a few.
+	const maxSegments = 256
 	var segments []segment
 	limit := uint64(f.Size())
 	for _, prog := range f.Progs {
@@ -125,7 +127,7 @@ func executableSegments(f *safeelf.File) []segment {
 			continue
 		}
 		size := min(prog.Filesz, limit-prog.Off)
-		if prog.Vaddr+size < prog.Vaddr || size == 0 {
+		if prog.Vaddr+size < prog.Vaddr || size == 0 || len(segments) == maxSegments {
 			continue
 		}
 		segments = append(segments, segment{off: prog.Off, vaddr: prog.Vaddr, size: size})

@@ -69,6 +69,7 @@ func TestWalkAppliesEachKindOfRule(t *testing.T) {
 		{"restored rbx", Regs{SP: sp0, BX: 1}, stack{sp0: sp0 + 64, sp0 + 8: callPC, sp0 + 56: 0x3000},
 			code{leafPC: {CFA: CFASP, CFAOff: 16, BXOff: -16, RA: RegAtCFA, RAOff: -8}, caller: {CFA: CFAReg, Reg: amd64BX, RA: RegAtCFA, RAOff: -8}, 0x2fff: stop},
 			[]uint64{leafPC, caller, 0x2fff}, StopComplete},
+		{"return address in a register", Regs{SP: sp0, General: []uint64{5: callPC}}, nil, code{leafPC: {CFA: CFASP, RA: RegInReg, RAOff: 5}, caller: stop}, []uint64{leafPC, caller}, StopComplete},
 		{"inexpressible", Regs{SP: sp0, General: make([]uint64, 16)}, nil, code{leafPC: unsupported()}, []uint64{leafPC}, StopUnsupportedCFA},
 		{"frame slot", Regs{SP: sp0, FP: sp0 + 32}, stack{sp0 + 24: sp0 + 64, sp0 + 56: callPC}, code{leafPC: saved(CFADerefFP, -8), caller: stop}, []uint64{leafPC, caller}, StopComplete},
 		{"stack slot", Regs{SP: sp0}, stack{sp0 + 24: sp0 + 64, sp0 + 64: callPC},

@@ -65,6 +65,16 @@ NOINLINE void signalled(void) {
 	sink++;
 }
 
+NOINLINE void empty_handler(int number) { sink += number; }
+
+NOINLINE void repeated(void) {
+	signal(SIGUSR1, empty_handler);
+	bottom();
+	raise(SIGUSR1);
+	raise(SIGUSR1);
+	sink += getppid();
+}
+
 NOINLINE void dynamic(int size) {
 	char *block = alloca(size);
 	memset(block, sink, size);
@@ -95,6 +105,8 @@ int main(int argc, char **argv) {
 		callback();
 	else if (!strcmp(path, "signal"))
 		signalled();
+	else if (!strcmp(path, "repeated signal"))
+		repeated();
 	else if (!strcmp(path, "dynamic"))
 		dynamic(100);
 	else if (!strcmp(path, "realigned"))

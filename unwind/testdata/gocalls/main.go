@@ -64,6 +64,17 @@ func fault(p *int) {
 	sink += *p
 }
 
+//go:noinline
+func garbage() {
+	bottom()
+	runtime.GC()
+	blocks := make(map[int][]byte)
+	for i := range 100 {
+		blocks[i] = make([]byte, 1000+sink)
+	}
+	runtime.Gosched()
+}
+
 func main() {
 	switch os.Args[1] {
 	case "recurse":
@@ -81,6 +92,8 @@ func main() {
 		<-done
 	case "systemstack":
 		switched()
+	case "garbage":
+		garbage()
 	case "fault":
 		fault(nil)
 	}
