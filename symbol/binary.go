@@ -159,7 +159,8 @@ func (b *Binary) Vaddr(off uint64) (vaddr uint64, ok bool) {
 // Lines returns the functions active at an ELF address, the innermost first:
 // inlined functions are Lines of their own, and the line of each other frame is
 // where the inner one was called from. It is nil when nothing is known of the
-// address.
+// address. Many addresses are looked up fastest in ascending order: what was
+// read of large debug information may be forgotten in between.
 func (b *Binary) Lines(vaddr uint64) []Line {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -214,6 +214,10 @@ func TestAgreesWithLLVM(t *testing.T) {
 			more: []string{"dwz program"},
 		},
 		{name: "Rust", command: "rustc -O -g -o program $T/words.rs"},
+		{
+			name: "Rust, compressed", command: "rustc -O -g -o program $T/words.rs",
+			more: []string{"objcopy --compress-debug-sections program"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -229,6 +230,21 @@ func TestLinkageStubs(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestZstandardSections(t *testing.T) {
+	dir := t.TempDir()
+	run(t, dir, "rustc -O -g -o full $T/words.rs")
+	out, err := exec.Command("objcopy", "--compress-debug-sections=zstd", filepath.Join(dir, "full"), filepath.Join(dir, "program")).CombinedOutput()
+	if err != nil {
+		t.Skipf("objcopy cannot compress with Zstandard (binutils 2.40 or later, built with it): %s", out)
+	}
+	full := open(t, filepath.Join(dir, "full"), Options{Name: "program", DebugDirs: noDebugDirs(t)})
+	b := open(t, filepath.Join(dir, "program"), Options{DebugDirs: noDebugDirs(t)})
+	if b.Source() != "dwarf" {
+		t.Errorf("source is %q, want dwarf", b.Source())
+	}
+	sameAs(t, b, full, filepath.Join(dir, "full"))
 }
 
 // TestLittleMemoryIsEnough looks addresses up with almost no cache.
