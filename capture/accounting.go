@@ -104,7 +104,7 @@ const freePatience = 300 * time.Millisecond
 func (r *run) account(s *Session, ended time.Time) (Stats, error) {
 	steal, _ := stealTicks(r.procRoot)
 	runCPU := ownCPU() - r.ownCPU
-	usage, outstanding, err := r.usage(s, freePatience)
+	usage, taken, outstanding, err := r.usage(s, freePatience)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -124,6 +124,10 @@ func (r *run) account(s *Session, ended time.Time) (Stats, error) {
 	stats.UserSeconds, stats.SystemSeconds = split(usage, r.modes)
 	stats.SampledSeconds = float64(stats.TargetSamples) / float64(r.options.Frequency)
 	stats.Lost = counters.Lost - r.counters.Lost
+	stats.TargetLost = taken - min(taken, stats.TargetSamples)
+	stats.LostEvents = counters.LostEvents - r.counters.LostEvents + r.lostMmaps
+	stats.LostThreads = counters.LostTasks - r.counters.LostTasks
+	stats.ClippedStacks = r.stacks.clipped
 	stats.StealSeconds = float64(steal-min(steal, r.steal)) / userHz
 	stats.ContextSwitches = ContextSwitches{usage.VoluntarySwitches, usage.InvoluntarySwitches}
 	stats.OutstandingThreads = outstanding
@@ -134,45 +138,39 @@ func (r *run) account(s *Session, ended time.Time) (Stats, error) {
 
 // usage returns the CPU time of all threads the run ever had: of those that
 // were freed from the kernel's sum, of the others from /proc. It waits for
-// ended threads to be freed, and returns how many were not in time.
-func (r *run) usage(s *Session, patience time.Duration) (bpf.Usage, uint64, error) {
+// ended threads to be freed, and returns how many were not in time. taken is
+// the number of samples of the run, lost ones included.
+func (r *run) usage(s *Session, patience time.Duration) (total bpf.Usage, taken, outstanding uint64, err error) {
 	deadline := time.Now().Add(patience)
 	for {
-		freed, _, err := s.sampler.Runtime(r.id)
+		freed, taken, err := s.sampler.Runtime(r.id)
 		if err != nil {
-			return bpf.Usage{}, 0, fmt.Errorf("read CPU time: %w", err)
+			return total, 0, 0, fmt.Errorf("read CPU time: %w", err)
 		}
 		tasks, err := s.sampler.Tasks(r.id)
 		if err != nil {
-			return bpf.Usage{}, 0, fmt.Errorf("list threads: %w", err)
+			return total, 0, 0, fmt.Errorf("list threads: %w", err)
 		}
 		total, outstanding := freed, uint64(0)
 		for _, task := range tasks {
-			usage, err := readThread(filepath.Join(r.procRoot, strconv.Itoa(int(task.PID)), "task", strconv.Itoa(int(task.TID))))
-			switch {
-			case err == nil:
-				addUsage(&total, bpf.Usage{
-					Runtime: usage.runtime, UTime: usage.utime, STime: usage.stime,
-					VoluntarySwitches: usage.voluntary, InvoluntarySwitches: usage.involuntary,
-				})
-			default:
+			u, err := readThread(filepath.Join(r.procRoot, strconv.Itoa(int(task.PID)), "task", strconv.Itoa(int(task.TID))))
+			if err != nil {
 				// It has left /proc and was not freed yet. Its usage at exit
 				// lacks at most a tick.
 				outstanding++
-				addUsage(&total, task.Usage)
+				u = task.Usage
 			}
+			addUsage(&total, u)
 		}
 		again, _, err := s.sampler.Runtime(r.id)
 		if err != nil {
-			return bpf.Usage{}, 0, fmt.Errorf("read CPU time: %w", err)
+			return total, 0, 0, fmt.Errorf("read CPU time: %w", err)
 		}
+		now := time.Now()
 		// A thread that was freed meanwhile would be counted twice or never.
-		consistent := again.Threads == freed.Threads
-		if consistent && (outstanding == 0 || !time.Now().Before(deadline)) {
-			return total, outstanding, nil
-		}
-		if time.Now().After(deadline.Add(patience)) {
-			return total, outstanding, nil // threads come and go without end
+		settled := again.Threads == freed.Threads && (outstanding == 0 || now.After(deadline))
+		if settled || now.After(deadline.Add(patience)) { // threads may come and go without end
+			return total, taken, outstanding, nil
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -43,10 +43,14 @@ type fakeRecorder struct {
 	mode string
 	tgid uint32
 	runs []uint32
+	run  uint32 // active
 }
 
 func (f *fakeRecorder) Begin(run, tgid uint32) error {
-	f.runs, f.tgid = append(f.runs, run), tgid
+	if f.run != 0 {
+		return fmt.Errorf("run %d is active", f.run)
+	}
+	f.runs, f.tgid, f.run = append(f.runs, run), tgid, run
 	return nil
 }
 
@@ -72,6 +76,7 @@ func (f *fakeRecorder) Members(run uint32) ([]uint32, error) {
 }
 
 func (f *fakeRecorder) End(run uint32) (*profile.Profile, Stats, error) {
+	f.run = 0
 	if f.mode == "fails-first-end" && len(f.runs) == 1 {
 		return nil, Stats{}, &Error{Code: CodeInternal, Message: "end run 1: no luck", Hint: "try again"}
 	}
@@ -81,7 +86,7 @@ func (f *fakeRecorder) End(run uint32) (*profile.Profile, Stats, error) {
 	return p, Stats{TargetSamples: uint64(run)}, nil
 }
 
-func (f *fakeRecorder) Discard(run uint32) error { return nil }
+func (f *fakeRecorder) Discard(run uint32) error { f.run = 0; return nil }
 func (f *fakeRecorder) Close() error             { return nil }
 
 func fakeCollector(mode string) int {
@@ -285,6 +290,9 @@ func TestCancelledContextEndsTheCommand(t *testing.T) {
 	_, err := c.Run(ctx, Command{Args: []string{"sleep", "100"}})
 	if !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
+	}
+	if _, err := c.Run(t.Context(), Command{Args: []string{"true"}}); err != nil {
+		t.Errorf("run after a cancelled one: %v", err)
 	}
 }
 

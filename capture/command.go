@@ -51,7 +51,8 @@ const defaultGrace = 5 * time.Second
 // those that the terminal sends reach the command by itself, the others are
 // forwarded, and Run returns when the command ended. ctx must not be derived
 // from these signals; when it ends, the whole process tree gets SIGTERM and
-// then SIGKILL, as after a timeout.
+// then SIGKILL, as after a timeout. When it ends later, while the profile is
+// made, the collector ends with it.
 //
 // No other process may be started by the caller until Run returns: it would
 // be taken for the command.
@@ -72,7 +73,7 @@ func (c *Client) Run(ctx context.Context, command Command) (RunResult, error) {
 	}
 	started := time.Now()
 	if err := child.Start(); err != nil {
-		c.call(ctx, request{Op: opDiscard, Run: run})
+		c.discard(run)
 		return result, startError(command.Args[0], err)
 	}
 	waited := make(chan error, 1)
@@ -83,15 +84,18 @@ func (c *Client) Run(ctx context.Context, command Command) (RunResult, error) {
 	}
 	if _, err := c.call(ctx, request{Op: opDisarm, Run: run}); err != nil {
 		t.stop()
+		c.discard(run)
 		return result, err
 	}
 
 	if err := t.wait(ctx, command.Timeout, signals, &result); err != nil {
+		c.discard(run)
 		return result, err
 	}
 	result.Wall = t.ended.Sub(started)
 	var exit *exec.ExitError
 	if t.waitErr != nil && !errors.As(t.waitErr, &exit) {
+		c.discard(run)
 		return result, newError(CodeInternal, fmt.Errorf("wait for %s: %w", command.Args[0], t.waitErr), "")
 	}
 	result.setStatus(child.ProcessState)
@@ -105,6 +109,14 @@ func (c *Client) Run(ctx context.Context, command Command) (RunResult, error) {
 	}
 	result.Profile, result.Stats = answer.data, *answer.Stats
 	return result, nil
+}
+
+// discard makes the collector forget a run that has no result, so that the
+// next one can begin. It fails only where the collector is gone.
+func (c *Client) discard(run uint32) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, _ = c.call(ctx, request{Op: opDiscard, Run: run})
 }
 
 // prepare resolves the command without starting it.

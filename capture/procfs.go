@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tollgate-dev/tollgate/bpf"
 )
 
 // userHz is the unit of the times in /proc: USER_HZ, 100 on every Linux
@@ -88,46 +90,17 @@ func codePaths(procRoot string, pid uint32) (paths []string) {
 	return paths
 }
 
-// threadUsage is the CPU a live thread has used.
-type threadUsage struct {
-	runtime                uint64 // ns, se.sum_exec_runtime
-	utime, stime           uint64 // ns, tick-based
-	voluntary, involuntary uint64
-}
-
-// readThreads returns the usage of every thread of process pid by thread ID.
-// Threads that end while it reads are left out.
-func readThreads(procRoot string, pid uint32) map[uint32]threadUsage {
-	dir := filepath.Join(procRoot, strconv.Itoa(int(pid)), "task")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	threads := make(map[uint32]threadUsage, len(entries))
-	for _, entry := range entries {
-		tid, err := strconv.ParseUint(entry.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		if usage, err := readThread(filepath.Join(dir, entry.Name())); err == nil {
-			threads[uint32(tid)] = usage
-		}
-	}
-	return threads
-}
-
-func readThread(dir string) (threadUsage, error) {
-	var u threadUsage
+// readThread returns the CPU time that a live thread, or one that nobody has
+// waited for, has used. dir is its directory in /proc/PID/task.
+func readThread(dir string) (bpf.Usage, error) {
+	var u bpf.Usage
 	data, err := os.ReadFile(dir + "/schedstat")
 	if err != nil {
 		return u, err
 	}
 	// sum_exec_runtime, run_delay, pcount (Documentation/scheduler/sched-stats).
-	fields := strings.Fields(string(data))
-	if len(fields) < 1 {
-		return u, fmt.Errorf("read %s/schedstat: %w", dir, errMalformed)
-	}
-	if u.runtime, err = strconv.ParseUint(fields[0], 10, 64); err != nil {
+	runtime, _, _ := strings.Cut(string(data), " ")
+	if u.Runtime, err = strconv.ParseUint(runtime, 10, 64); err != nil {
 		return u, fmt.Errorf("read %s/schedstat: %w", dir, errMalformed)
 	}
 	stat, err := readStat(dir + "/stat")
@@ -135,10 +108,10 @@ func readThread(dir string) (threadUsage, error) {
 		return u, err
 	}
 	const tick = 1e9 / userHz
-	u.utime, u.stime = stat.utime*tick, stat.stime*tick
+	u.UTime, u.STime = stat.utime*tick, stat.stime*tick
 	if status, err := os.ReadFile(dir + "/status"); err == nil {
-		u.voluntary = statusField(status, "voluntary_ctxt_switches:")
-		u.involuntary = statusField(status, "nonvoluntary_ctxt_switches:")
+		u.VoluntarySwitches = statusField(status, "voluntary_ctxt_switches:")
+		u.InvoluntarySwitches = statusField(status, "nonvoluntary_ctxt_switches:")
 	}
 	return u, nil
 }

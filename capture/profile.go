@@ -24,10 +24,16 @@ type builder struct {
 	period    int64
 	functions map[functionKey]*profile.Function
 	locations map[locationKey]*profile.Location
+	frames    map[uint64]frameLocation // what userLocation found
 	mappings  map[any]*profile.Mapping
 	cgroups   map[uint64]string
 
 	unsymbolized uint64 // target samples whose leaf has no function name
+}
+
+type frameLocation struct {
+	location *profile.Location
+	named    bool
 }
 
 type functionKey struct {
@@ -62,6 +68,7 @@ func newBuilder(p *profile.Profile, t *tables, k *kernelSymbols) *builder {
 		profile: p, tables: t, kernel: k, period: p.Period,
 		functions: map[functionKey]*profile.Function{},
 		locations: map[locationKey]*profile.Location{},
+		frames:    map[uint64]frameLocation{},
 		mappings:  map[any]*profile.Mapping{},
 		cgroups:   map[uint64]string{},
 	}
@@ -159,7 +166,10 @@ func (b *builder) mainObject(list []*stack) *object {
 }
 
 func (b *builder) add(s *stack) {
-	sample := &profile.Sample{Value: []int64{int64(s.count), int64(s.count) * b.period}}
+	sample := &profile.Sample{
+		Value:    []int64{int64(s.count), int64(s.count) * b.period},
+		Location: make([]*profile.Location, 0, len(s.kernel)+len(s.user)+1),
+	}
 	named := false
 	for i, addr := range s.kernel {
 		location, ok := b.kernelLocation(addr)
@@ -167,9 +177,13 @@ func (b *builder) add(s *stack) {
 		named = named || i == 0 && ok
 	}
 	for i, frame := range s.user {
-		location, ok := b.userLocation(frame)
-		sample.Location = append(sample.Location, location)
-		named = named || i == 0 && len(s.kernel) == 0 && ok
+		found, known := b.frames[frame]
+		if !known {
+			found.location, found.named = b.userLocation(frame)
+			b.frames[frame] = found
+		}
+		sample.Location = append(sample.Location, found.location)
+		named = named || i == 0 && len(s.kernel) == 0 && found.named
 	}
 	if root := rootName(s.reason); root != "" {
 		sample.Location = append(sample.Location, b.synthetic(root))

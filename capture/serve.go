@@ -157,6 +157,7 @@ func (s *server) end(run uint32) error {
 	if err != nil {
 		return s.fail(asError(err, CodeInternal))
 	}
+	encoding := time.Now()
 	var data bytes.Buffer
 	if err := prof.Write(&data); err != nil {
 		return s.fail(newError(CodeInternal, fmt.Errorf("encode profile of run %d: %w", run, err), ""))
@@ -164,6 +165,7 @@ func (s *server) end(run uint32) error {
 	if data.Len() > maxProfile {
 		return s.fail(newError(CodeInternal, fmt.Errorf("profile of run %d takes %d bytes, over the limit of %d", run, data.Len(), maxProfile), "lower the frequency"))
 	}
+	stats.FinishSeconds += time.Since(encoding).Seconds()
 	return s.reply(reply{Type: replyProfile, Stats: &stats}, data.Bytes())
 }
 

@@ -229,6 +229,10 @@ func (s *Session) handle(record bpf.Record) {
 		s.sample(r)
 	case *bpf.ProcessEvent:
 		s.event(r)
+	case *bpf.Lost:
+		if s.run != nil {
+			s.run.lostMmaps += r.Mmaps
+		}
 	case *bpf.Mmap:
 		p := s.processes.get(r.PID)
 		if id := s.tables.mapped(r, p.run != 0); id != 0 {

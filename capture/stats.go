@@ -14,13 +14,19 @@ type Stats struct {
 	CPUSeconds    float64 `json:"cpu_seconds"`
 	UserSeconds   float64 `json:"user_seconds"`
 	SystemSeconds float64 `json:"system_seconds"`
-	// SampledSeconds is the samples of the target over the frequency; it
-	// agrees with CPUSeconds up to the error of sampling.
+	// SampledSeconds is the samples of the target over the frequency. It
+	// agrees with CPUSeconds up to the error of sampling, with two exceptions:
+	// where other processes wake up on the target's CPU, the kernel charges
+	// them the end of the interrupt that woke them, which sampling charges to
+	// the target (some microseconds for each involuntary switch, ten in a
+	// virtual machine); and a CPU that the hypervisor stops for longer than a
+	// period takes one sample for the whole time.
 	SampledSeconds float64 `json:"sampled_seconds"`
 
 	Samples       uint64 `json:"samples"`        // of the whole machine
 	TargetSamples uint64 `json:"target_samples"` // of the target tree
 	Lost          uint64 `json:"lost"`           // taken, but not delivered
+	TargetLost    uint64 `json:"target_lost"`    // of those, of the target tree
 
 	// Complete counts target samples whose stack reached its outermost frame.
 	Complete uint64 `json:"complete"`
@@ -40,6 +46,16 @@ type Stats struct {
 	CollectorRunSeconds float64 `json:"collector_run_seconds"`
 	// FinishSeconds is the time from End to the finished profile.
 	FinishSeconds float64 `json:"finish_seconds"`
+
+	// LostEvents counts process events and mappings that were not delivered:
+	// processes may have no name, and files no symbols.
+	LostEvents uint64 `json:"lost_events,omitempty"`
+	// LostThreads counts threads of the target that were not followed: their
+	// samples and CPU time are counted as others'.
+	LostThreads uint64 `json:"lost_threads,omitempty"`
+	// ClippedStacks counts samples whose stack was cut to its leaf because
+	// there was no memory for more.
+	ClippedStacks uint64 `json:"clipped_stacks,omitempty"`
 
 	// Unreadable counts mapped files whose tables could not be built, by
 	// reason; frames in them are followed by frame pointers.
