@@ -84,17 +84,17 @@ func (d *Data) parseLines(u *unit) *lineTable {
 	m := lineMachine{header: &t.header, program: t.program}
 	m.reset()
 	var open sequence
-	started, rising, count := false, true, 0
+	started, count := false, 0
 	for m.step() {
 		if m.ended {
 			open.high = m.row.addr
 			open.last = int32(len(t.checkpoints))
-			if started && rising && open.low < open.high && open.low >= d.code.low && open.low < d.code.high {
+			if started && open.low < open.high && open.low >= d.code.low && open.low < d.code.high {
 				t.sequences = append(t.sequences, open)
 			} else if started {
 				t.checkpoints = t.checkpoints[:open.first]
 			}
-			started, rising = false, true
+			started = false
 			m.reset()
 			continue
 		}
