@@ -119,7 +119,7 @@ func TestWalkAtEachInstructionOfGo(t *testing.T) {
 	for _, path := range []string{"recurse", "large", "systemstack", "fault", "garbage"} {
 		t.Run(path, func(t *testing.T) {
 			p, _ := stopAtTrap(t, program, path)
-			walkEachInstruction(t, p, 8000, "runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.morestack", "runtime.morestack_noctxt")
+			walkEachInstruction(t, p, 4000, "runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.morestack", "runtime.morestack_noctxt")
 		})
 	}
 }
