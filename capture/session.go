@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/google/pprof/profile"
-	"golang.org/x/sys/unix"
 
 	"github.com/tollgate-dev/tollgate/bpf"
 )
@@ -57,28 +54,6 @@ type Session struct {
 // drainEvery is the longest time that records stay in the kernel. A file that
 // is deleted sooner after it was mapped is not symbolized.
 const drainEvery = 50 * time.Millisecond
-
-// collectorNice is the priority of the collector's threads, apart from the
-// few that are urgent: every unit gives the target about 1.25 times the weight.
-const collectorNice = 5
-
-// urgent returns a function that gives the calling goroutine a thread of its
-// own with the priority this process was started with. It is for the
-// goroutines between a miss and the table in the kernel: they take little CPU,
-// but until they are done the stacks of the missed file are cut short, and at
-// a low priority a busy machine makes a table of 10 ms take 100.
-func urgent() func() {
-	const highest = 20 // the system call returns 20-nice
-	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	return func() {
-		if err != nil {
-			return
-		}
-		runtime.LockOSThread()
-		// Without the privilege to raise it the priority stays low.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, highest-priority)
-	}
-}
 
 // Start loads the sampler and follows the machine's processes until Close.
 // Nothing is sampled before Begin. When ctx ends, an End under way is cut
@@ -159,25 +134,6 @@ func (s *Session) progress() func(Progress) {
 		defer mu.Unlock()
 		s.options.Progress(p)
 	}
-}
-
-// lowerPriority sets the nice value of every thread of this process; Linux
-// keeps it per thread, and threads to come inherit it.
-func lowerPriority(taskDir string, nice int) error {
-	entries, err := os.ReadDir(taskDir)
-	if err != nil {
-		return fmt.Errorf("lower priority: %w", err)
-	}
-	for _, entry := range entries {
-		tid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("lower priority of thread %d: %w", tid, err)
-		}
-	}
-	return nil
 }
 
 // Close stops the session and unloads the sampler.
