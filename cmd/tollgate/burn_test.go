@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +22,36 @@ func burn() {
 	if len(os.Args) > 2 {
 		code, _ := strconv.Atoi(os.Args[2])
 		os.Exit(code)
+	}
+}
+
+// linger is the measured program of scripts about signals: its second run says that it is there by
+// opening the FIFO ready, waits for SIGINT or SIGTERM, notes its end and ends with 0. (A shell will
+// not do: dash loses a signal that arrives just before its wait.)
+func linger() {
+	spin(30 * time.Millisecond)
+	runs, err := os.OpenFile("count", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err == nil {
+		_, err = runs.WriteString("x")
+	}
+	if info, statErr := os.Stat("count"); err == nil && statErr == nil && info.Size() != 2 {
+		return
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if err == nil {
+		err = os.WriteFile("lingering", []byte(strconv.Itoa(os.Getpid())), 0o666)
+	}
+	if err == nil {
+		err = os.WriteFile("ready", nil, 0o666)
+	}
+	if err == nil {
+		<-signals
+		err = os.WriteFile("command-ended", nil, 0o666)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(64)
 	}
 }
 

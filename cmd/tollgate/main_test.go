@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"tollgate": main,
 		"burn":     burn,
+		"linger":   linger,
 	})
 }
 
