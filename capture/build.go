@@ -328,7 +328,9 @@ func (t *tables) evict() bool {
 func (t *tables) unload(o *object) {
 	for _, f := range o.files {
 		if t.byKey[f.key] == f {
-			t.kernel.Unbind(f.key)
+			if err := t.kernel.Unbind(f.key); err != nil {
+				t.failures["unbind_failed"]++
+			}
 		}
 	}
 	t.kernel.UnloadTable(o.ref)

@@ -113,7 +113,7 @@ func (c *Client) read(stdout io.ReadCloser) {
 			}
 			continue
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		select {

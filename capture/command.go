@@ -83,7 +83,7 @@ func (c *Client) Run(ctx context.Context, command Command) (RunResult, error) {
 		t.grace = defaultGrace
 	}
 	if _, err := c.call(ctx, request{Op: opDisarm, Run: run}); err != nil {
-		t.stop()
+		err = both(err, t.stop())
 		c.discard(run)
 		return result, err
 	}
@@ -139,10 +139,7 @@ func (command Command) prepare() (*exec.Cmd, error) {
 		child.Stderr = command.Stderr
 	}
 	if id := command.Identity; id != nil {
-		if child.Env == nil {
-			child.Env = os.Environ()
-		}
-		child.Env = id.Environ(child.Env)
+		child.Env = id.Environ(child.Environ())
 		child.SysProcAttr = &syscall.SysProcAttr{Credential: id.Credential}
 	}
 	return child, nil

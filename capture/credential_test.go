@@ -63,7 +63,7 @@ func TestCommandRunsAsTheInvokingUser(t *testing.T) {
 	}
 	defer out.Close()
 	_, err = c.Run(t.Context(), Command{
-		Args: []string{"sh", "-c", `id -u; id -g; id -G; echo "$USER $LOGNAME $SUDO_UID"`}, Dir: "/",
+		Args: []string{"sh", "-c", `id -u; id -g; id -G; echo "$USER=$LOGNAME $SUDO_UID"`}, Dir: "/",
 		Stdout: out, Identity: id, Env: append(os.Environ(), "SUDO_UID=1234567", "USER=root"),
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestCommandRunsAsTheInvokingUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	if want := []string{"1234567", "7654321", "7654321 55", "ann ann "}; !slices.Equal(lines, want) {
+	if want := []string{"1234567", "7654321", "7654321 55", "ann=ann "}; !slices.Equal(lines, want) {
 		t.Errorf("command saw %q, want %q", lines, want)
 	}
 }

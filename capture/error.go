@@ -1,6 +1,9 @@
 package capture
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code tells the classes of failures apart; cmd derives the exit code of it.
 type Code string
@@ -61,4 +64,15 @@ func asError(err error, code Code) *Error {
 		hint = advice.Hint()
 	}
 	return newError(code, err, hint)
+}
+
+// both joins two errors, either of which may be nil, in one line.
+func both(err, also error) error {
+	switch {
+	case err == nil:
+		return also
+	case also == nil:
+		return err
+	}
+	return fmt.Errorf("%w; and %w", err, also)
 }

@@ -127,17 +127,6 @@ func (t *processes) maps(pid uint32, file uint16) bool {
 	return true
 }
 
-// members returns the live processes of a run.
-func (t *processes) members(run uint32) []uint32 {
-	var pids []uint32
-	for pid, p := range t.byPID {
-		if p.run == run {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // commonName is the name under which samples outside the target are merged:
 // kernel threads carry a CPU or a work queue behind a slash.
 func commonName(comm string) string {

@@ -102,12 +102,12 @@ func (s *server) serve(ctx context.Context, in io.Reader) error {
 			return nil
 		}
 		switch {
-		case next.err == io.EOF:
+		case errors.Is(next.err, io.EOF):
 			return nil
 		case next.err != nil:
 			// The stream is out of step: nothing after it can be trusted.
-			s.fail(newError(CodeRequest, fmt.Errorf("read request: %w", next.err), ""))
-			return next.err
+			err := fmt.Errorf("read request: %w", next.err)
+			return both(err, s.fail(newError(CodeRequest, err, "")))
 		}
 		if err := s.answer(ctx, next.line); err != nil {
 			return err
@@ -128,7 +128,9 @@ func (s *server) answer(ctx context.Context, line []byte) error {
 	switch r.Op {
 	case opStart:
 		options := r.options()
-		options.Progress = func(p Progress) { s.reply(reply{Type: replyProgress, Progress: &p}, nil) }
+		options.Progress = func(p Progress) {
+			_ = s.reply(reply{Type: replyProgress, Progress: &p}, nil) // the next reply fails likewise
+		}
 		s.session, err = s.start(ctx, options)
 	case opBegin:
 		if err = s.allowed(r.TGID); err == nil {

@@ -101,8 +101,11 @@ const initialNamespace = "pid:[4026531836]"
 // IDs are other numbers than in the records of the kernel.
 func checkNamespace(link string) error {
 	target, err := os.Readlink(link)
-	if err != nil || target == initialNamespace {
+	if errors.Is(err, os.ErrNotExist) || target == initialNamespace {
 		return nil // without the link there are no namespaces
+	}
+	if err != nil {
+		return newError(CodeEnvironment, fmt.Errorf("start session: %w", err), "mount /proc")
 	}
 	return newError(CodeEnvironment, errors.New("start session: this is a container with process IDs of its own"),
 		"start the container with --pid=host")
@@ -264,8 +267,7 @@ func (s *Session) Begin(id, tgid uint32) error {
 		return asError(fmt.Errorf("arm process %d: %w", tgid, err), CodeInternal)
 	}
 	if err := s.sampler.Enable(); err != nil {
-		s.sampler.Disarm(tgid)
-		return asError(fmt.Errorf("enable sampling: %w", err), CodeEnvironment)
+		return asError(fmt.Errorf("enable sampling: %w", both(err, s.sampler.Disarm(tgid))), CodeEnvironment)
 	}
 	begun.armed = true
 	s.run = begun
@@ -331,7 +333,7 @@ func (s *Session) Discard(id uint32) error {
 		return err
 	}
 	s.run = nil
-	return errors.Join(s.disarm(r), s.sampler.Disable())
+	return both(s.disarm(r), s.sampler.Disable())
 }
 
 // End stops sampling and returns the symbolized profile and the accounting of
@@ -344,7 +346,7 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 		return nil, Stats{}, err
 	}
 	ended := time.Now()
-	err = errors.Join(s.disarm(r), s.sampler.Disable(), s.drainErr)
+	err = both(both(s.disarm(r), s.sampler.Disable()), s.drainErr)
 	if err == nil {
 		err = s.drain()
 	}

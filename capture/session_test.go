@@ -144,8 +144,6 @@ func startFake(t *testing.T, f *fakeSampler, procRoot string) *Session {
 
 func later() uint64 { return monotonic() + 1e9 }
 
-func frame(id uint16, off uint64) bpf.Frame { return bpf.Frame(uint64(id)<<fileShift | off) }
-
 func labelled(p *profile.Profile, key, value string) (samples []*profile.Sample) {
 	for _, s := range p.Sample {
 		if slices.Contains(s.Label[key], value) {

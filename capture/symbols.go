@@ -163,10 +163,7 @@ func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []st
 		if vaddr, ok := c.elf.Vaddr(off); ok {
 			r.vaddr = vaddr
 			if s.binary != nil {
-				guard(func() error {
-					r.lines = s.binary.Lines(vaddr)
-					return nil
-				})
+				r.lines = s.binary.Lines(vaddr)
 			}
 		}
 		s.lines[off] = r
@@ -225,7 +222,8 @@ func cgroupPath(root string, id uint64) string {
 	const maxVisited = 20000
 	visited := 0
 	found := ""
-	filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+	// The error is that of the callback, which returns none.
+	_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return filepath.SkipDir
 		}

@@ -43,18 +43,16 @@ func (t *tree) wait(ctx context.Context, timeout time.Duration, signals <-chan o
 			// SIGTERM never comes from a terminal. The others do where there
 			// is one, and then the command has got them, too.
 			if received == unix.SIGTERM || !inForeground() {
-				t.root.Signal(received)
+				_ = t.root.Signal(received) // it may have ended just now
 			}
 		case <-expired:
 			result.TimedOut = true
 			return t.stop()
 		case <-ctx.Done():
-			t.stop()
-			return fmt.Errorf("run: %w", context.Cause(ctx))
+			return both(fmt.Errorf("run: %w", context.Cause(ctx)), t.stop())
 		case <-t.client.gone:
 			// Nothing will come of this run: do not make the user wait.
-			t.stop()
-			return t.client.died("the run")
+			return both(t.client.died("the run"), t.stop())
 		}
 	}
 }

@@ -167,7 +167,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		case err == nil:
 			line = append(line, part...)
 			return line[:len(line)-1], nil
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			line = append(line, part...)
 		case err == io.EOF && len(line)+len(part) > 0:
 			return nil, io.ErrUnexpectedEOF
@@ -201,7 +201,7 @@ func readReply(r *bufio.Reader) (reply, []byte, error) {
 	// The size is the collector's word: memory is taken as bytes arrive.
 	var data bytes.Buffer
 	if _, err := io.CopyN(&data, r, int64(answer.Size)); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return answer, nil, fmt.Errorf("read profile of %d bytes: %w", answer.Size, err)
