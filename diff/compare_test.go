@@ -311,3 +311,81 @@ func TestRenameIsACostShift(t *testing.T) {
 		})
 	}
 }
+
+// quiet returns a program whose runs vary by little more than sampling.
+func quiet() program {
+	p := newProgram(150, 40)
+	for f := range p.noise {
+		p.noise[f] = 0.01
+	}
+	p.machine, p.drift, p.jitter = 0.001, 0.001, 0.001
+	return p
+}
+
+// TestTotalNeedsMoreThanItsMargin: +0.7 % is significant and below the 1 % that
+// fail, +3 % is above.
+func TestTotalNeedsMoreThanItsMargin(t *testing.T) {
+	p := quiet()
+	for factor, want := range map[float64]bool{1.007: false, 1.03: true} {
+		b, h := pairs(newRand(50), p, p.scaled(factor), 20)
+		res := mustCompare(t, b, h, Options{Paired: true})
+		if res.Total.CI.Low <= 0 {
+			t.Fatalf("%+.1f %%: interval %v does not exclude 0, the test cannot tell", 100*(factor-1), res.Total.CI)
+		}
+		if (res.Verdict == Fail) != want {
+			t.Errorf("%+.1f %%: %v (%s)", 100*(factor-1), res.Verdict, res.Reason.Text)
+		}
+	}
+}
+
+// TestSmallGrowthOnlyWarns: a rejected function below Options.FailEffect.
+func TestSmallGrowthOnlyWarns(t *testing.T) {
+	p := quiet()
+	b, h := pairs(newRand(51), p, p.with(30, 0.004), 20)
+	res := mustCompare(t, b, h, Options{Paired: true})
+	if res.Verdict == Fail || len(res.Findings) != 1 || res.Findings[0].Severity != Warns || res.Findings[0].Function != functionName(30) {
+		t.Errorf("got %v, findings %+v, want one warning on %s", res.Verdict, res.Findings, functionName(30))
+	}
+}
+
+// TestFunctionMarginIsTheLargerOfTheTwo: 0.25 pp, or 3 % of the function.
+func TestFunctionMarginIsTheLargerOfTheTwo(t *testing.T) {
+	p := newProgram(60, 40)
+	p.cost[0] *= 10
+	b, h := pairs(newRand(52), p, p, 5)
+	for _, d := range mustCompare(t, b, h, Options{Paired: true}).Functions {
+		want := math.Log1p(0.0025 / d.ShareBase)
+		if d.ShareBase > 0.0025/0.03 {
+			want = math.Log1p(0.03)
+		}
+		if d.Tested && !near(d.Margin, want, 0.02) {
+			t.Errorf("%s with a share of %.3f: margin %v, want %v", d.Name, d.ShareBase, d.Margin, want)
+		}
+	}
+}
+
+// TestNoisyFunctionInPairsIsKeptByBothSides: on the variance of the differences
+// alone a collector passes for calm now and then, and is
+// then certain of a difference that is noise.
+func TestNoisyFunctionInPairsIsKeptByBothSides(t *testing.T) {
+	rng := newRand(53)
+	p := newProgram(60, 10)
+	for f := range p.noise {
+		p.noise[f] = 0.01
+	}
+	p.noise[7] = 0.3
+	extreme, gates := 0, heavy(1500, 10000)
+	for range gates {
+		b, h := pairs(rng, p, p, 5)
+		for _, d := range mustCompare(t, b, h, Options{Paired: true, MinEffect: -1, RelativeMinEffect: -1}).Functions {
+			if d.Name == functionName(7) && math.Min(d.P, d.PImprove) < 1e-4 {
+				extreme++
+			}
+		}
+	}
+	low, _ := clopperPearson(extreme, gates)
+	t.Logf("%d of %d beyond 1e-4", extreme, gates)
+	if low > 2e-3 {
+		t.Errorf("%d of %d null p-values of a noisy function are below 1e-4", extreme, gates)
+	}
+}

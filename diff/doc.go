@@ -5,4 +5,22 @@
 // own run-to-run variance, estimated from the runs and shrunk towards what
 // functions of its size show (as limma does for genes), and is tested against
 // a minimum effect. The package is pure: no files, no clock, no randomness.
+//
+// The steps of [Compare], each in its own file: counts (self samples per
+// function), matrix (functions matched by canonical name), reference (run
+// factors from the functions that hold still), variance (trend and prior),
+// estimate (effects and tests), total, multiplicity, shift, power, verdict.
+//
+// Choices that the procedure leaves open:
+//   - A pass needs every function's simultaneous upper bound below
+//     Options.Equivalence, tested or not, and the total's own 95 % bound below
+//     Options.TotalEquivalence. The functions' level is shared by those of
+//     Options.MinShare or more on either side, the total's by the looks.
+//   - A total that is up fails the gate only where CPU-seconds are exact, the
+//     calibration kernel did not move and, without a kernel, the runs were
+//     interleaved.
+//   - Where the reference set itself moved by more than 1 %, and the kernel did
+//     not, functions that only held still are not blamed for it.
+//   - A function that is new or vanished is tested like any other; the share
+//     carries half a sample, so that its effect is its share.
 package diff

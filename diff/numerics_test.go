@@ -170,6 +170,32 @@ func TestReferenceIgnoresTheFunctionThatMoved(t *testing.T) {
 	}
 }
 
+// TestReferenceCapsTheWeightOfAFunction: a function of most of the samples
+// wobbles between the runs and hardly moves the factors.
+func TestReferenceCapsTheWeightOfAFunction(t *testing.T) {
+	m := &matrix{base: 2, functions: make([]Function, 21), totals: make([]float64, 4)}
+	for f := range m.functions {
+		row := []float64{1000, 1000, 1000, 1000}
+		if f == 0 {
+			row = []float64{80000, 88000, 80000, 88000}
+		}
+		for r := range row {
+			m.totals[r] += row[r]
+		}
+		m.n = append(m.n, row)
+	}
+	m.logCPU = make([]float64, 4)
+	for r := range m.totals {
+		m.logCPU[r] = math.Log(m.totals[r])
+	}
+	ref := newReference(m, m.logCosts(), DefaultOptions())
+	// The large function is held at 5 % of the samples: a quarter of the set's
+	// weight, where its samples are 85 %.
+	if wobble := ref.factors[1] - ref.factors[0]; math.Abs(wobble) > 0.35*math.Log(1.1) {
+		t.Errorf("the factors follow the large function by %v of its %v", wobble, math.Log(1.1))
+	}
+}
+
 // TestReferenceIsGivenUpBeyondFortyPercent of the weight.
 func TestReferenceIsGivenUpBeyondFortyPercent(t *testing.T) {
 	p := newProgram(100, 50)
