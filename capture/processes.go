@@ -10,8 +10,8 @@ import (
 // process is what is known of one process (thread group).
 type process struct {
 	comm  string
-	run   uint32 // the run whose target tree it belongs to; 0 is none
-	files map[uint16]struct{}
+	run   uint32            // the run whose target tree it belongs to; 0 is none
+	files map[uint16]uint64 // when each was mapped, ns; 0 before the fork
 }
 
 // processes follows the processes of the machine through their events. A
@@ -96,10 +96,29 @@ func (t *processes) fork(parent, child uint32, comm string, run uint32) (shared 
 	return shared
 }
 
-// exec records that pid runs a new program: its old mappings are gone.
-func (t *processes) exec(pid uint32, comm string, run uint32) {
+// execDuration is about how long execve takes from the first mapping of the
+// new program to its event.
+const execDuration = 20e6 // ns
+
+// exec records that pid runs a new program: its old mappings are gone. The
+// mappings of the new program are reported before the event of its start.
+func (t *processes) exec(pid uint32, comm string, run uint32, at uint64) {
+	old := t.byPID[pid]
+	fresh := &process{comm: comm, run: run}
+	if old != nil {
+		for file, mapped := range old.files {
+			if mapped+execDuration < at {
+				continue
+			}
+			if fresh.files == nil {
+				fresh.files = map[uint16]uint64{}
+			}
+			fresh.files[file] = mapped
+			delete(old.files, file)
+		}
+	}
 	t.exit(pid)
-	t.put(pid, &process{comm: comm, run: run})
+	t.put(pid, fresh)
 }
 
 // exit forgets pid.
@@ -115,16 +134,14 @@ func (t *processes) exit(pid uint32) {
 }
 
 // maps records that pid maps file; it returns false when that was known.
-func (t *processes) maps(pid uint32, file uint16) bool {
+func (t *processes) maps(pid uint32, file uint16, at uint64) bool {
 	p := t.get(pid)
-	if _, known := p.files[file]; known {
-		return false
-	}
 	if p.files == nil {
-		p.files = map[uint16]struct{}{}
+		p.files = map[uint16]uint64{}
 	}
-	p.files[file] = struct{}{}
-	return true
+	_, known := p.files[file]
+	p.files[file] = at
+	return !known
 }
 
 // commonName is the name under which samples outside the target are merged:

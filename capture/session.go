@@ -195,14 +195,14 @@ func (s *Session) handle(record bpf.Record) {
 	case *bpf.Mmap:
 		p := s.processes.get(r.PID)
 		if id := s.tables.mapped(r, p.run != 0); id != 0 {
-			s.reference(r.PID, id)
+			s.reference(r.PID, id, r.Time)
 		}
 	}
 }
 
 // reference counts pid as a user of file id.
-func (s *Session) reference(pid uint32, id uint16) {
-	if s.processes.maps(pid, id) {
+func (s *Session) reference(pid uint32, id uint16, at uint64) {
+	if s.processes.maps(pid, id, at) {
 		s.tables.retain(id)
 	}
 }
@@ -211,10 +211,10 @@ func (s *Session) event(e *bpf.ProcessEvent) {
 	switch e.Kind {
 	case bpf.Fork:
 		for _, id := range s.processes.fork(e.Parent, e.PID, e.Comm, e.Run) {
-			s.reference(e.PID, id)
+			s.reference(e.PID, id, 0)
 		}
 	case bpf.Exec:
-		s.processes.exec(e.PID, e.Comm, e.Run)
+		s.processes.exec(e.PID, e.Comm, e.Run, e.Time)
 	case bpf.Exit:
 		s.processes.exit(e.PID)
 	}
@@ -229,7 +229,7 @@ func (s *Session) sample(r *bpf.Sample) {
 	s.frames = frames
 	if r.Miss != nil {
 		if id := s.tables.missed(r.PID, r.Miss, r.Run != 0); id != 0 {
-			s.reference(r.PID, id)
+			s.reference(r.PID, id, r.Time)
 			// The frame is kept as the file's: its name is found later even
 			// though its caller is not.
 			if last := len(frames) - 1; last >= 0 && frames[last]>>fileShift == 0 && frames[last] >= r.Miss.Start && frames[last] < r.Miss.End {
@@ -336,6 +336,10 @@ func (s *Session) Discard(id uint32) error {
 	return both(s.disarm(r), s.sampler.Disable())
 }
 
+// symbolPatience bounds the symbolization of a run. It takes far below a
+// second as a rule; what is not named by then counts as unsymbolized.
+const symbolPatience = 60 * time.Second
+
 // End stops sampling and returns the symbolized profile and the accounting of
 // the run. The run is over also when there is an error.
 func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
@@ -371,7 +375,10 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 		s.kernel.load()
 		close(loaded)
 	}()
-	s.tables.resolve(b.wanted(r.stacks.list), s.options.DebugDirs, func() bool { return s.ctx.Err() != nil })
+	deadline := time.Now().Add(symbolPatience)
+	s.tables.resolve(b.wanted(r.stacks.list), s.options.DebugDirs, func() bool {
+		return s.ctx.Err() != nil || time.Now().After(deadline)
+	})
 	<-loaded
 	if err := context.Cause(s.ctx); err != nil {
 		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)

@@ -381,6 +381,11 @@ func TestFilesAreReleasedByExecAndExit(t *testing.T) {
 	fork := func(parent, child uint32) *bpf.ProcessEvent {
 		return &bpf.ProcessEvent{Kind: bpf.Fork, Parent: parent, PID: child, TID: child, Run: 1, Comm: "sh"}
 	}
+	mapped := func(pid uint32, at uint64) *bpf.Mmap {
+		again := *m
+		again.PID, again.Time = pid, at
+		return &again
+	}
 	for i, step := range []struct {
 		records []bpf.Record
 		want    int
@@ -388,7 +393,10 @@ func TestFilesAreReleasedByExecAndExit(t *testing.T) {
 		{[]bpf.Record{fork(1, 10), m}, 1},
 		{[]bpf.Record{m}, 1}, // a second segment of the file
 		{[]bpf.Record{fork(10, 11), fork(10, 12)}, 3},
-		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exec, PID: 11, TID: 11, Run: 1, Comm: "gzip"}}, 2},
+		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exec, PID: 11, TID: 11, Run: 1, Comm: "gzip", Time: 1e9}}, 2},
+		// The new program's mappings come before the event.
+		{[]bpf.Record{mapped(11, 2e9), &bpf.ProcessEvent{Kind: bpf.Exec, PID: 11, TID: 11, Run: 1, Comm: "gzip", Time: 2e9 + 1e6}}, 3},
+		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exec, PID: 11, TID: 11, Run: 1, Comm: "cat", Time: 3e9}}, 2},
 		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Free, PID: 12, TID: 13, Run: 1}}, 2}, // a thread
 		{[]bpf.Record{&bpf.ProcessEvent{Kind: bpf.Exit, PID: 12, TID: 12, Run: 1}}, 1},
 		{[]bpf.Record{fork(1, 10)}, 0}, // the number is used again, the exit was lost

@@ -43,8 +43,9 @@ func (s *symbols) close() {
 // maxLines bounds the cached lines of one object.
 const maxLines = 1 << 20
 
-// resolve finds the lines of all file offsets in wanted, by object. Objects
-// are independent of each other and worked on in parallel.
+// resolve finds the lines of all file offsets in wanted, by object, until stop
+// returns true. Objects are independent of each other and worked on in
+// parallel.
 func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop func() bool) {
 	type task struct {
 		object  *object
@@ -91,7 +92,7 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 					t.progress(Progress{Stage: StageSymbols, Object: task.object.path, Done: done, Total: len(tasks)})
 				}
 				mu.Unlock()
-				task.object.symbols.resolve(task.object.path, task.code, task.offsets, debugDirs)
+				task.object.symbols.resolve(task.object.path, task.code, task.offsets, debugDirs, stop)
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -137,8 +138,9 @@ func (t *tables) boundSymbols() {
 	}
 }
 
-// resolve finds the lines of the offsets, sorted. The caller has set busy.
-func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []string) {
+// resolve finds the lines of the offsets, sorted, until stop returns true. The
+// caller has set busy.
+func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []string, stop func() bool) {
 	if s.lines == nil {
 		s.lines = make(map[uint64]resolved, len(offsets))
 	}
@@ -159,6 +161,9 @@ func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []st
 		s.failed = err != nil
 	}
 	for _, off := range offsets {
+		if stop() {
+			return
+		}
 		r := resolved{vaddr: off}
 		if vaddr, ok := c.elf.Vaddr(off); ok {
 			r.vaddr = vaddr
