@@ -149,6 +149,10 @@ func (command Command) prepare() (*exec.Cmd, error) {
 // "Exit Status for Commands").
 func startError(name string, cause error) *Error {
 	const notExecutable, notFound = 126, 127
+	var path *fs.PathError
+	if errors.As(cause, &path) && path.Op == "fork/exec" {
+		cause = path.Err // its path is name
+	}
 	err := newError(CodeCommand, fmt.Errorf("run %s: %w", name, cause), "")
 	err.ExitCode = notExecutable
 	if errors.Is(cause, exec.ErrNotFound) || errors.Is(cause, fs.ErrNotExist) {
