@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tollgate-dev/tollgate/baseline"
 	"github.com/tollgate-dev/tollgate/diff"
+	"github.com/tollgate-dev/tollgate/report"
 )
 
 const defaultPairs = 20
@@ -93,9 +94,7 @@ func (o *compareOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	meta := metaOf(c.sides[base].recording, c.sides[head].recording)
-	// Both sides were run from one checkout, whose commit says nothing about either.
-	meta.Base.Commit, meta.Head.Commit = "", ""
+	meta := c.meta()
 	meta.Reproduce = o.app.again("--seed", strconv.FormatUint(o.seed, 10))
 	return o.app.present(result, meta, &o.json)
 }
@@ -105,7 +104,9 @@ type comparison struct {
 	app      *app
 	options  *sampling
 	commands [2][]string
-	output   string // directory for both recordings; empty keeps none
+	names    [2]string                   // what to call them; empty is their command line
+	setup    func(context.Context) error // makes the commands, as the invoking user; may be nil
+	output   string                      // directory for both recordings; empty keeps none
 	seed     uint64
 
 	progress *progress
@@ -124,12 +125,17 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 	}
 	c.progress = newProgress(c.app)
 	defer c.progress.end()
-	c.progress.warnOfFixedTime(c.commands[head])
 	var err error
 	if c.bench, err = c.app.openBench(ctx, c.options, c.progress); err != nil {
 		return nil, err
 	}
 	defer c.bench.close()
+	if c.setup != nil {
+		if err := c.setup(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.progress.warnOfFixedTime(c.commands[head])
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -250,5 +256,18 @@ func (c *comparison) keep(cause error) error {
 	return errors.Join(errs...)
 }
 
+// meta describes the comparison for a report.
+func (c *comparison) meta() report.Meta {
+	m := metaOf(c.sides[base].recording, c.sides[head].recording)
+	// Both sides were run from one checkout, whose commit says nothing about either.
+	m.Base.Commit, m.Head.Commit = "", ""
+	return m
+}
+
 // name is what to call a side's command in a line.
-func (c *comparison) name(s side) string { return shorten(commandLine(c.commands[s]), 60) }
+func (c *comparison) name(s side) string {
+	if c.names[s] != "" {
+		return c.names[s]
+	}
+	return shorten(commandLine(c.commands[s]), 60)
+}

@@ -18,16 +18,22 @@ import (
 // present prints a result, writes it as JSON where the user asked for it, and turns the verdict into
 // the exit code.
 func (a *app) present(result *diff.Result, meta report.Meta, json *jsonFile) error {
+	here, err := os.Getwd()
+	if err != nil {
+		here = "" // file names stay absolute
+	}
+	return a.presentBelow(here, result, meta, json)
+}
+
+// presentBelow does so with the names of files below root relative to it.
+func (a *app) presentBelow(root string, result *diff.Result, meta report.Meta, json *jsonFile) error {
 	text := a.stdout
 	if json.toStdout() {
 		text = a.stderr
 	}
-	options := report.TextOptions{Color: a.colored(text)}
+	options := report.TextOptions{Color: a.colored(text), Root: root}
 	if isTerminal(text) {
 		options.Width = a.width(text)
-	}
-	if here, err := os.Getwd(); err == nil {
-		options.Root = here
 	}
 	if err := report.Text(text, result, meta, options); err != nil {
 		return fail(exitEnvironment, fmt.Errorf("write result: %w", err), "")

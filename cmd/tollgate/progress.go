@@ -7,7 +7,11 @@ import (
 	"time"
 )
 
-const progressInterval = 200 * time.Millisecond
+const (
+	progressInterval = 200 * time.Millisecond
+	// detailLasts is how long a detail is shown that nothing follows: its beginning is told, not its end.
+	detailLasts = 2 * time.Second
+)
 
 // progress tells the user what is going on: on a terminal by one line that is written over, elsewhere
 // by plain lines that stay. All of it goes to stderr.
@@ -16,13 +20,14 @@ type progress struct {
 	live  bool // one updating line
 	width int
 
-	mu      sync.Mutex
-	step    string // what is being done
-	detail  string // within the step, for as long as it lasts
-	since   time.Time
-	shown   bool // a line is on the terminal that must be cleared
-	ticking chan struct{}
-	done    chan struct{}
+	mu          sync.Mutex
+	step        string // what is being done
+	since       time.Time
+	detail      string // within the step
+	detailSince time.Time
+	shown       bool // a line is on the terminal that must be cleared
+	ticking     chan struct{}
+	done        chan struct{}
 }
 
 // newProgress returns a progress on the app's stderr.
@@ -77,7 +82,7 @@ func (p *progress) within(detail string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.detail != detail {
-		p.detail = detail
+		p.detail, p.detailSince = detail, time.Now()
 		p.draw()
 	}
 }
@@ -120,11 +125,11 @@ func (p *progress) draw() {
 		return
 	}
 	line := "tollgate: " + p.step
-	if p.detail != "" {
-		line += ", " + p.detail
-	}
 	if elapsed := time.Since(p.since); elapsed >= time.Second {
 		line += ", " + seconds(elapsed.Seconds())
+	}
+	if p.detail != "" && time.Since(p.detailSince) < detailLasts {
+		line += ", " + p.detail
 	}
 	// A line that wraps could not be cleared again.
 	if runes := []rune(line); len(runes) >= p.width && p.width > 1 {
