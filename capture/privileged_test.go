@@ -198,6 +198,46 @@ func TestPipelineIsAllTarget(t *testing.T) {
 	}
 }
 
+const threadProgram = `
+#include <pthread.h>
+static volatile unsigned sink;
+__attribute__((noinline)) void spinning(long n) { for (long i = 0; i < n; i++) sink = sink * 31 + i; }
+static void *work(void *n) { spinning((long)n); return 0; }
+int main(void) {
+	pthread_t t[3];
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, work, (void *)100000000L);
+	for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+	return 0;
+}
+`
+
+func TestThreadsAreUnwoundToTheirStartAndAccounted(t *testing.T) {
+	c := dialReal(t)
+	program := compileC(t, threadProgram, "-pthread")
+	record(t, c, program) // builds the tables
+	result, p := record(t, c, program)
+	// Where a thread starts has no caller: every stack that is complete ends
+	// below the C library's start function, whatever its name is.
+	if got := float64(result.Stats.Complete) / float64(result.Stats.TargetSamples); got < 0.95 {
+		t.Errorf("%.3f of the stacks are complete: %v", got, result.Stats.Truncated)
+	}
+	tids := map[int64]bool{}
+	for _, s := range labelled(p, "target", "1") {
+		if leafIs("spinning")(s) {
+			tids[s.NumLabel["tid"][0]] = true
+			if s.NumLabel["tid"][0] == s.NumLabel["pid"][0] {
+				t.Errorf("the main thread is in %s", names(s))
+			}
+		}
+	}
+	if len(tids) != 3 {
+		t.Errorf("%d threads in spinning, want 3", len(tids))
+	}
+	if s := result.Stats; math.Abs(s.SampledSeconds-s.CPUSeconds) > s.CPUSeconds*(0.01+3/math.Sqrt(float64(s.TargetSamples))) {
+		t.Errorf("%d samples are %.3f s of CPU, the kernel says %.3f s", s.TargetSamples, s.SampledSeconds, s.CPUSeconds)
+	}
+}
+
 func TestTestBinaryThatIsDeletedIsNamed(t *testing.T) {
 	c := dialReal(t)
 	needProgram(t, "go")
