@@ -41,13 +41,13 @@ type stacks struct {
 	list     []*stack // in order of first appearance
 	key      []byte   // scratch
 	bytes    int
-	clipped  uint64 // samples whose stack was cut because memory was short
+	clipped  uint64 // samples that lost labels or frames because memory was short
 }
 
 // defaultStackBytes bounds the memory of one run's stacks. Ten minutes at
-// 999 Hz on eight busy CPUs with 30 frames take about this much when no two
+// 999 Hz on two busy CPUs with 30 frames take about this much when no two
 // samples are alike.
-const defaultStackBytes = 1 << 30
+const defaultStackBytes = 512 << 20
 
 // stackOverhead is about what a stack takes beside its frames and strings.
 const stackOverhead = 250
@@ -58,13 +58,17 @@ func newStacks() *stacks {
 
 // add counts one sample. s and its slices are only read.
 func (t *stacks) add(s *stack) {
-	if t.count(s) {
+	if t.count(s, t.maxBytes) {
 		return
 	}
-	// Out of memory: the leaf and the labels that carry decisions remain.
+	// Out of memory. First the labels go that tell most samples apart, which
+	// no decision needs, then all of the stack but the leaf.
 	t.clipped++
 	clipped := *s
 	clipped.labels = labels{target: s.target, comm: s.comm}
+	if t.count(&clipped, t.maxBytes+t.maxBytes/4) {
+		return
+	}
 	if len(s.kernel) > 0 {
 		clipped.kernel, clipped.user = s.kernel[:1], nil
 	} else if len(s.user) > 0 {
@@ -77,14 +81,14 @@ func (t *stacks) add(s *stack) {
 }
 
 // count adds one to the stack like s; ok is false when it is a new one and
-// there is no memory for it.
-func (t *stacks) count(s *stack) (ok bool) {
+// it would take more than limit bytes.
+func (t *stacks) count(s *stack, limit int) (ok bool) {
 	t.encode(s)
 	if known := t.index[string(t.key)]; known != nil {
 		known.count++
 		return true
 	}
-	if t.bytes+t.size(s) > t.maxBytes {
+	if t.bytes+t.size(s) > limit {
 		return false
 	}
 	t.insert(s)

@@ -43,6 +43,26 @@ func TestStacksDoNotKeepTheCallersSlices(t *testing.T) {
 	}
 }
 
+func TestLabelsGoBeforeFrames(t *testing.T) {
+	table := newStacks()
+	table.maxBytes = 16 << 10
+	for i := range uint64(10_000) {
+		table.add(&stack{labels: labels{target: true, comm: "c", pid: 1, tid: uint32(i)}, user: []uint64{1, 2, 3 + i%3}})
+	}
+	var unlabelled uint64
+	for _, s := range table.list {
+		if len(s.user) != 3 {
+			t.Fatalf("stack %v was cut", s.user)
+		}
+		if s.tid == 0 && s.pid == 0 {
+			unlabelled += s.count
+		}
+	}
+	if unlabelled != table.clipped && unlabelled != table.clipped+1 || unlabelled == 0 { // thread 0 is one
+		t.Errorf("%d samples without labels, %d counted", unlabelled, table.clipped)
+	}
+}
+
 func TestStacksAreBoundedAndNoSampleIsDropped(t *testing.T) {
 	table := newStacks()
 	table.maxBytes = 64 << 10

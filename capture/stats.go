@@ -53,8 +53,8 @@ type Stats struct {
 	// LostThreads counts threads of the target that were not followed: their
 	// samples and CPU time are counted as others'.
 	LostThreads uint64 `json:"lost_threads,omitempty"`
-	// ClippedStacks counts samples whose stack was cut to its leaf because
-	// there was no memory for more.
+	// ClippedStacks counts samples that lost their labels or frames, but not
+	// their leaf, because there was no memory for more.
 	ClippedStacks uint64 `json:"clipped_stacks,omitempty"`
 
 	// Unreadable counts mapped files whose tables could not be built, by
