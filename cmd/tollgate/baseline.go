@@ -24,9 +24,9 @@ type baselineOptions struct {
 func newBaselineCommand(a *app) *cobra.Command {
 	o := baselineOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "baseline",
+		Use:   "baseline COMMAND",
 		Short: "Save recordings as baselines, and look at them",
-		Long:  "Save recordings under names that tollgate check compares with, and look at what is saved.\n\n" + gateCodes,
+		Long:  "Save recordings under names that tollgate check compares with, and look at what is saved.",
 		Args:  cobra.ArbitraryArgs,
 
 		SuggestionsMinimumDistance: 2,
@@ -43,9 +43,7 @@ func newBaselineCommand(a *app) *cobra.Command {
 			Use:   "save NAME RECORDING",
 			Short: "Save a recording as the baseline NAME",
 			Long: `Save a recording, a directory written by tollgate record, as the baseline NAME. A baseline of that name
-is replaced.
-
-` + gateCodes,
+is replaced.`,
 			Example: "  tollgate record -o base --runs 10 -- ./bench\n  tollgate baseline save main base",
 			Args:    exactArgs("NAME", "RECORDING"),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,14 +53,14 @@ is replaced.
 		&cobra.Command{
 			Use:   "list",
 			Short: "List the baselines of the store",
-			Long:  "List the baselines of the store.\n\n" + gateCodes,
+			Long:  "List the baselines of the store.",
 			Args:  exactArgs(),
 			RunE:  func(cmd *cobra.Command, _ []string) error { return o.list(cmd.Context()) },
 		},
 		&cobra.Command{
 			Use:   "show NAME",
 			Short: "Show what a baseline was recorded from, where and how",
-			Long:  "Show what a baseline was recorded from, where and how.\n\n" + gateCodes,
+			Long:  "Show what a baseline was recorded from, where and how.",
 			Args:  exactArgs("NAME"),
 			RunE:  func(cmd *cobra.Command, args []string) error { return o.show(cmd.Context(), args[0]) },
 		},

@@ -28,15 +28,13 @@ type checkOptions struct {
 func newCheckCommand(a *app) *cobra.Command {
 	o := checkOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "check [--baseline NAME] [--store URL] -- COMMAND...",
+		Use:   "check [--baseline NAME] [--store URL] [FLAGS] -- COMMAND...",
 		Short: "Measure a command and compare it with a saved baseline",
 		Long: `Measure COMMAND as its baseline was measured, and compare the two. Without --baseline it is the one
 baseline in the store that was recorded from a suite of this name.
 
 A baseline from another machine cannot tell: then the verdict is inconclusive, and says what differs.
-tollgate compare, which runs both versions here, does not have that problem.
-
-` + gateCodes,
+tollgate compare, which runs both versions here, does not have that problem.`,
 		Example: `  tollgate record -o base --runs 10 -- ./bench
   tollgate baseline save main base
   tollgate check --baseline main -- ./bench`,
@@ -54,10 +52,13 @@ tollgate compare, which runs both versions here, does not have that problem.
 	flags.StringVar(&o.store, "store", baseline.DefaultStore, "directory or file: `URL` of the store")
 	flags.StringVarP(&o.output, "output", "o", "", "keep the recording in `DIR`")
 	o.json.register(cmd)
-	o.register(cmd, enoughRuns, "how often to run the command (default: as often as the baseline, from 5 to 10)", 0)
+	o.register(cmd, enoughRuns, "run the command `N` times (default: as often as the baseline, from 5 to 10)", 0)
 	for _, name := range []string{"runs", "frequency", "event", "warmup"} {
-		// What is shown as default is in the baseline.
-		flags.Lookup(name).DefValue = ""
+		// The default is in the baseline; a zero is not shown.
+		flag := flags.Lookup(name)
+		if flag.DefValue = "0"; name == "event" {
+			flag.DefValue = ""
+		}
 	}
 	return cmd
 }

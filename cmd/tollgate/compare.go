@@ -29,7 +29,7 @@ type compareOptions struct {
 func newCompareCommand(a *app) *cobra.Command {
 	o := compareOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "compare --base-command 'A' [--runs PAIRS] -- COMMAND...",
+		Use:   "compare --base-command 'A' [--runs PAIRS] [FLAGS] -- COMMAND...",
 		Short: "Run two commands in turn, here and now, and compare them",
 		Long: `Run the base command and COMMAND in turn under one collector, and give the verdict on COMMAND. Pairs of
 runs are taken in blocks ABBA or BAAB, drawn at random, after one warm-up each, so that what happens
@@ -39,9 +39,7 @@ After 5, 10 and 20 pairs the result is looked at, and the comparison ends as soo
 is the most it may take. A calm comparison takes 5 pairs.
 
 The base command is a command line: words are split and quotes respected as a shell does it, and the
-program is run directly. A line with more than that (pipes, variables, redirections) goes to sh -c.
-
-` + gateCodes,
+program is run directly. A line with more than that (pipes, variables, redirections) goes to sh -c.`,
 		Example: `  tollgate compare --base-command './old --size 1000' -- ./new --size 1000
   tollgate compare --base-command 'xz -9 -k -c big >/dev/null' -- sh -c './xz -9 -k -c big >/dev/null'`,
 		Args: wrapped,
@@ -54,9 +52,9 @@ program is run directly. A line with more than that (pipes, variables, redirecti
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.baseCommand, "base-command", "", "the command line to compare with")
+	flags.StringVar(&o.baseCommand, "base-command", "", "the command `LINE` to compare with")
 	flags.StringVarP(&o.output, "output", "o", "", "keep both recordings in `DIR`/base and DIR/head")
-	flags.Uint64Var(&o.seed, "seed", 0, "seed of the order of the runs (default: drawn, and printed)")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed `N` of the order of the runs (default: drawn, and printed)")
 	o.json.register(cmd)
 	o.register(cmd, defaultPairs, "most `PAIRS` of runs to take", 1)
 	return cmd

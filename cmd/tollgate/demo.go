@@ -24,15 +24,13 @@ type demoOptions struct {
 func newDemoCommand(a *app) *cobra.Command {
 	o := demoOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [FLAGS]",
 		Short: "Plant a regression in a small program, and catch it",
 		Long: `Build two versions of a small Go program, the second with a regression of a few per cent planted in one
 function, and compare them as tollgate compare does. It takes less than a minute and leaves nothing
 behind.
 
-Ends with 0 when the planted regression was found and named first, and with 3 when it was not.
-
-` + gateCodes,
+Ends with 0 when the planted regression was found and named first, and with 3 when it was not.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
@@ -41,7 +39,7 @@ Ends with 0 when the planted regression was found and named first, and with 3 wh
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the order of the runs (default: drawn, and printed)")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed `N` of the order of the runs (default: drawn, and printed)")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "keep both recordings in `DIR`/base and DIR/head")
 	o.json.register(cmd)
 	return cmd

@@ -18,13 +18,11 @@ type diffOptions struct {
 func newDiffCommand(a *app) *cobra.Command {
 	o := diffOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "diff BASE HEAD",
+		Use:   "diff BASE HEAD [FLAGS]",
 		Short: "Compare two recordings, or pprof files of any tool",
 		Long: `Compare two recordings and give the verdict. BASE and HEAD are directories written by tollgate record,
 or CPU profiles from any tool in pprof's format: a file, a directory of them, a pattern, or several
-with commas between; each file is one run. --base and --head say the same, and may be repeated.
-
-` + gateCodes,
+with commas between; each file is one run. --base and --head say the same, and may be repeated.`,
 		Example: `  tollgate diff base head
   tollgate diff old.pb.gz,old2.pb.gz 'new*.pb.gz'
   tollgate diff --base a1.pb.gz --base a2.pb.gz --head b1.pb.gz --head b2.pb.gz`,

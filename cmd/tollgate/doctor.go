@@ -38,14 +38,12 @@ type doctorOptions struct {
 func newDoctorCommand(a *app) *cobra.Command {
 	o := doctorOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "doctor [BINARY]",
+		Use:   "doctor [BINARY] [FLAGS]",
 		Short: "Say in one line each what this machine lacks, and the mend",
 		Long: `Try everything that sampling needs, and say in one line each what works and how to mend what does not.
 With BINARY, a path or a program on the PATH, also say what unwinding and symbols will find in it.
 
-Ends with 0 when Tollgate can measure here, and with 4 when a line says fail.
-
-` + gateCodes,
+Ends with 0 when Tollgate can measure here, and with 4 when a line says fail.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("usage: "+cmd.UseLine(), "unexpected argument %q", args[1])

@@ -28,11 +28,11 @@ type sampling struct {
 func (s *sampling) register(cmd *cobra.Command, runs int, runsUsage string, warmup int) {
 	flags := cmd.Flags()
 	flags.IntVar(&s.runs, "runs", runs, runsUsage)
-	flags.IntVar(&s.warmup, "warmup", warmup, "unmeasured runs before the first one")
+	flags.IntVar(&s.warmup, "warmup", warmup, "take `N` unmeasured runs first")
 	flags.IntVar(&s.frequency, "frequency", capture.DefaultFrequency, "samples per second and CPU, in `HZ`")
-	flags.StringVar(&s.event, "event", capture.EventCPUClock, "what to sample by: cpu-clock, or cycles where there is a PMU")
+	flags.StringVar(&s.event, "event", capture.EventCPUClock, "`EVENT` to sample by: cpu-clock, or cycles where there is a PMU")
 	flags.StringVar(&s.name, "name", "", "name of the `SUITE` (default: the command's base name)")
-	flags.DurationVar(&s.timeout, "timeout", 0, "end a run that takes longer, as in 90s or 10m (default: no limit)")
+	flags.DurationVar(&s.timeout, "timeout", 0, "end a run that takes longer than `TIME`, as in 90s or 10m (default: no limit)")
 	flags.BoolVar(&s.discard, "discard-stdout", false, "throw the command's standard output away; its standard error stays")
 	flags.StringSliceVar(&s.debugDirs, "debug-dir", nil, "further `DIR` with separate debug files")
 }

@@ -199,10 +199,13 @@ func rewind(stdin io.Reader) error {
 	if file == nil {
 		return nil
 	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil
+	info, err := file.Stat()
+	if err != nil {
+		return err
 	}
-	_, err := file.Seek(0, io.SeekStart)
+	if info.Mode().IsRegular() {
+		_, err = file.Seek(0, io.SeekStart)
+	}
 	return err
 }
 

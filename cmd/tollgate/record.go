@@ -25,15 +25,13 @@ type recordOptions struct {
 func newRecordCommand(a *app) *cobra.Command {
 	o := recordOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "record [-o DIR] [--runs N] -- COMMAND...",
+		Use:   "record [-o DIR] [--runs N] [FLAGS] -- COMMAND...",
 		Short: "Run a command under sampling and keep its profiles",
 		Long: `Run COMMAND under whole-system sampling, as often as --runs says, and write a recording: a directory
 with one pprof profile a run and manifest.json. COMMAND runs as you, in your terminal and environment.
 
 Runs after the first one that fails do not take place; completed runs are kept. The failed or
-interrupted run itself is kept only if there is no completed one.
-
-` + recordCodes,
+interrupted run itself is kept only if there is no completed one.`,
 		Example: `  tollgate record -- make test
   tollgate record -o base --runs 10 --warmup 1 -- ./bench --size 1000
   go tool pprof -top -relative_percentages -tagfocus=target=. base/run-001.pb.gz`,
@@ -44,7 +42,7 @@ interrupted run itself is kept only if there is no completed one.
 		},
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` of the recording (default: tollgate-SUITE-DATE-TIME)")
-	o.register(cmd, 1, "how often to run the command; a verdict needs 5 or more", 0)
+	o.register(cmd, 1, "run the command `N` times; a verdict needs 5 or more", 0)
 	return cmd
 }
 

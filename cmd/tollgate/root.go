@@ -36,7 +36,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args, env []string) int {
 
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "tollgate",
+		Use:   "tollgate COMMAND",
 		Short: "Tell a performance regression from noise, per function, on any machine",
 		Long: `Tollgate runs a benchmark under whole-system CPU sampling and decides, function by function, whether
 it got slower. It needs no rebuild, no instrumentation and no frame pointers; root (or sudo) for the
@@ -46,9 +46,7 @@ sampling only.
   tollgate doctor                                          see what this machine lacks
   tollgate compare --base-command './old' -- ./new         two programs, here and now
   tollgate record -o base -- ./bench                       keep the profiles of a run
-  tollgate baseline save main base; tollgate check -- ./bench
-
-` + gateCodes,
+  tollgate baseline save main base; tollgate check -- ./bench`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -61,6 +59,9 @@ sampling only.
 		Args:                       cobra.ArbitraryArgs,
 		SuggestionsMinimumDistance: 2,
 	}
+	// Cobra's template would name a command with subcommands twice, and knows nothing of exit codes.
+	usage := strings.Replace(root.UsageTemplate(), "{{if .HasAvailableSubCommands}}\n  {{.CommandPath}} [command]{{end}}", "", 1)
+	root.SetUsageTemplate(usage + "\n{{index .Annotations \"" + codesAnnotation + "\"}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Sprintf("%s --help lists the flags; the command to measure comes after --", cmd.CommandPath()), "%w", err)
 	})
@@ -69,7 +70,24 @@ sampling only.
 		newBaselineCommand(a), newDoctorCommand(a), newDemoCommand(a), newVersionCommand(a),
 		newCollectorCommand(a),
 	)
+	annotateCodes(root)
 	return root
+}
+
+const codesAnnotation = "codes"
+
+// annotateCodes gives every command the exit codes that end its help.
+func annotateCodes(cmd *cobra.Command) {
+	codes := gateCodes
+	if cmd.Name() == "record" {
+		codes = recordCodes
+	}
+	cmd.Annotations = map[string]string{codesAnnotation: codes}
+	// What stands after the two dashes is part of the usage, and nothing comes after it.
+	cmd.DisableFlagsInUseLine = true
+	for _, child := range cmd.Commands() {
+		annotateCodes(child)
+	}
 }
 
 // unknownCommand suggests what may have been meant. Someone who writes `tollgate ./bench` forgot record.
@@ -131,15 +149,4 @@ func (e environment) lookup(key string) (string, bool) {
 func (e environment) get(key string) string {
 	v, _ := e.lookup(key)
 	return v
-}
-
-// with returns a copy that has key set to value.
-func (e environment) with(key, value string) environment {
-	out := make(environment, 0, len(e)+1)
-	for _, kv := range e {
-		if k, _, _ := strings.Cut(kv, "="); k != key {
-			out = append(out, kv)
-		}
-	}
-	return append(out, key+"="+value)
 }

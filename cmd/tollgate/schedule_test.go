@@ -29,10 +29,11 @@ func TestScheduleFollowsItsSeed(t *testing.T) {
 		}
 		return out
 	}
-	if order(1) != order(1) {
+	first, again, other := order(1), order(1), order(2)
+	if first != again {
 		t.Error("one seed gave two orders")
 	}
-	if order(1) == order(2) {
+	if first == other {
 		t.Error("two seeds gave one order")
 	}
 }

@@ -12,7 +12,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long:  "Print the version.\n\n" + gateCodes,
+		Long:  "Print the version.",
 		Args:  exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(a.stdout, "tollgate %s %s %s/%s\n",
