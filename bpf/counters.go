@@ -12,6 +12,10 @@ type Counters struct {
 	LostEvents uint64 // process events that did not fit into the ring
 	LostTasks  uint64 // threads of a target that could not be tagged
 
+	// MissedFrees are threads of a target whose end the kernel did not report.
+	// Their CPU time is that of their exit, short of at most a tick each.
+	MissedFrees uint64
+
 	Walks    uint64 // mappings looked up in a process's address space
 	Checks   uint64 // cached mappings compared with the address space
 	Searches uint64 // frames looked up in tables, the others were cached
@@ -45,6 +49,7 @@ func (s *Sampler) Counters() (Counters, error) {
 	for i := range s.counts {
 		sum.LostEvents += s.counts[i].LostEvents
 		sum.LostTasks += s.counts[i].LostTasks
+		sum.MissedFrees += s.counts[i].MissedFrees
 	}
 	return sum, nil
 }

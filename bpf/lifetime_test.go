@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,28 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programsNamed returns how many loaded programs have the name.
-func programsNamed(t *testing.T, name string) int {
+// loaded tells whether the kernel has a program with the id.
+func loaded(t *testing.T, id ebpf.ProgramID) bool {
 	t.Helper()
-	count := 0
-	for id := ebpf.ProgramID(0); ; {
-		next, err := ebpf.ProgramGetNextID(id)
-		if errors.Is(err, os.ErrNotExist) {
-			return count
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		id = next
-		program, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			continue // unloaded in the meantime
-		}
-		if info, err := program.Info(); err == nil && info.Name == name {
-			count++
-		}
-		program.Close()
+	program, err := ebpf.NewProgramFromID(id)
+	if errors.Is(err, os.ErrNotExist) {
+		return false
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Close()
+	return true
 }
 
 // The process of TestNothingOutlivesAKilledProcess.
@@ -48,13 +39,23 @@ func TestHelperSampleUntilKilled(t *testing.T) {
 	if err := s.Enable(); err != nil {
 		t.Fatal(err)
 	}
-	os.Stdout.WriteString("sampling\n")
+	// The one is held by tracepoints, the other by perf events.
+	for _, program := range []*ebpf.Program{s.objects.ProcessFork, s.objects.Sample} {
+		info, err := program.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, ok := info.ID()
+		if !ok {
+			t.Fatal("the kernel does not tell the ids of programs")
+		}
+		fmt.Println("program", id)
+	}
 	select {}
 }
 
 func TestNothingOutlivesAKilledProcess(t *testing.T) {
 	requirePrivileges(t)
-	before := programsNamed(t, "process_fork")
 	command := exec.Command(os.Args[0], "-test.run=^TestHelperSampleUntilKilled$")
 	command.Env = append(os.Environ(), "TOLLGATE_TEST_HELPER=sample")
 	output, err := command.StdoutPipe()
@@ -64,23 +65,27 @@ func TestNothingOutlivesAKilledProcess(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(output); ; {
+	var ids []ebpf.ProgramID
+	for lines := bufio.NewScanner(output); len(ids) < 2; {
 		if !lines.Scan() {
 			t.Fatal("the helper ended before it sampled")
 		}
-		if lines.Text() == "sampling" {
-			break
+		var id ebpf.ProgramID
+		if n, _ := fmt.Sscanf(lines.Text(), "program %d", &id); n == 1 {
+			ids = append(ids, id)
 		}
 	}
-	if got := programsNamed(t, "process_fork"); got <= before {
-		t.Errorf("%d programs while sampling, %d before", got, before)
+	for _, id := range ids {
+		if !loaded(t, id) {
+			t.Errorf("program %d is not loaded while sampling", id)
+		}
 	}
 	command.Process.Kill()
 	command.Wait()
 	// The kernel frees programs after a grace period.
-	for deadline := time.Now().Add(patience); programsNamed(t, "process_fork") > before; {
+	for deadline := time.Now().Add(patience); loaded(t, ids[0]) || loaded(t, ids[1]); {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d programs are left, %d before", programsNamed(t, "process_fork"), before)
+			t.Fatalf("programs %v are left", ids)
 		}
 		unix.Poll(nil, 20)
 	}

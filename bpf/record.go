@@ -87,8 +87,8 @@ const (
 	Fork EventKind = iota + 1
 	// Exec reports a process with a new image; Comm is the new name.
 	Exec
-	// Exit reports that the last thread of a process, or a thread of a target,
-	// is leaving. CPU time up to here misses up to a tick.
+	// Exit reports that the last thread of a process is leaving. Its CPU time
+	// up to here misses up to a tick.
 	Exit
 	// Free reports that a thread of a target is gone. Its CPU time is final.
 	Free
@@ -127,9 +127,8 @@ type Mmap struct {
 
 // Lost reports records that did not fit.
 type Lost struct {
-	Time  uint64
-	CPU   uint32
-	Mmaps uint64 // lost mapping records
+	Time  uint64 // ns, CLOCK_MONOTONIC, when the loss was noticed
+	Mmaps uint64 // mapping records
 }
 
 func (*Sample) record()       {}

@@ -66,7 +66,8 @@ func (s *Sampler) Disarm(tgid uint32) error {
 
 // Runtime returns the exact CPU time of the freed threads of the run, and how
 // many samples of the run were taken. The kernel frees a thread some
-// milliseconds after it was waited for; until then it is among Tasks.
+// milliseconds after it was waited for, rarely seconds; until then it is among
+// Tasks.
 func (s *Sampler) Runtime(run uint32) (usage Usage, samples uint64, err error) {
 	if s.closed.Load() {
 		return Usage{}, 0, ErrClosed

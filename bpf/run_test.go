@@ -37,6 +37,23 @@ func freed(t *testing.T, s *Sampler, run uint32) func() bool {
 	}
 }
 
+// missedTime is what Runtime may lack of threads whose end was not reported:
+// a tick each, of 10 ms where the kernel has the fewest.
+func missedTime(t *testing.T, s *Sampler) time.Duration {
+	t.Helper()
+	return time.Duration(missed(t, s)) * 10 * time.Millisecond
+}
+
+// missed is the number of threads whose end was not reported.
+func missed(t *testing.T, s *Sampler) uint64 {
+	t.Helper()
+	counters, err := s.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counters.MissedFrees
+}
+
 // runTarget runs a shell script as run to its end.
 func runTarget(t *testing.T, s *Sampler, run uint32, script string) *os.ProcessState {
 	t.Helper()
@@ -87,7 +104,7 @@ func TestRuntimeIsThatOfTheWholeTree(t *testing.T) {
 	// asked before the last instants of them.
 	want := state.UserTime() + state.SystemTime()
 	got := time.Duration(usage.Runtime)
-	if math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond) {
+	if math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond+missedTime(t, s)) {
 		t.Errorf("runtime %v, wait4 says %v; %+v of %+v", got, want, usage, events)
 	}
 	if counted != uint64(samples) {
@@ -120,7 +137,7 @@ func TestRuntimeOfThreads(t *testing.T) {
 		t.Errorf("%d threads, want 5", usage.Threads)
 	}
 	want := state.UserTime() + state.SystemTime()
-	if got := time.Duration(usage.Runtime); math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond) {
+	if got := time.Duration(usage.Runtime); math.Abs(float64(got-want)) > float64(want)/100+float64(5*time.Millisecond+missedTime(t, s)) {
 		t.Errorf("runtime %v, wait4 says %v", got, want)
 	}
 }
@@ -159,7 +176,7 @@ func TestProcessEventsTellTheTree(t *testing.T) {
 				t.Errorf("%+v has no runtime", event)
 			}
 		}
-	}, func() bool { return freed(t, s, run)() && frees >= 3 })
+	}, func() bool { return freed(t, s, run)() && frees+missed(t, s) >= 3 })
 	root := uint32(state.Pid())
 	if parents[root] != uint32(os.Getpid()) {
 		t.Errorf("parent of %d is %d, want %d", root, parents[root], os.Getpid())
@@ -169,7 +186,7 @@ func TestProcessEventsTellTheTree(t *testing.T) {
 			t.Errorf("parent of %d is %d, want %d", pid, parent, root)
 		}
 	}
-	if len(parents) != 3 || counts[key{Exec, "true"}] != 1 || counts[key{Exec, "sh"}] != 2 || counts[key{Free, "true"}] != 1 {
+	if len(parents) != 3 || counts[key{Exec, "true"}] != 1 || counts[key{Exec, "sh"}] != 2 {
 		t.Errorf("events %v of processes %v", counts, parents)
 	}
 	if got := syscall.WaitStatus(codes["sh"]).ExitStatus(); got != 3 {

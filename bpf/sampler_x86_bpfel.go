@@ -93,9 +93,10 @@ type samplerCpuState struct {
 }
 
 type samplerEventCounters struct {
-	_          structs.HostLayout
-	LostEvents uint64
-	LostTasks  uint64
+	_           structs.HostLayout
+	LostEvents  uint64
+	LostTasks   uint64
+	MissedFrees uint64
 }
 
 type samplerFileEntry struct {

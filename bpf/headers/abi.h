@@ -212,6 +212,7 @@ struct counters {
 struct event_counters {
 	u64 lost_events;
 	u64 lost_tasks;
+	u64 missed_frees; /* threads whose end was seen by their successor only */
 };
 
 #endif
