@@ -22,6 +22,8 @@ type comparison struct {
 	estimates  []estimate
 	drift      contrastTest
 	shift      *shiftDomain // nil where no cost can have moved
+	grown      *family      // of groups; nil where they are not tested
+	shrunk     *family
 	quantiles  quantiles
 	warnings   warnings
 	result     *Result

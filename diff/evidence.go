@@ -48,6 +48,7 @@ func (c *comparison) collect() {
 		res.Functions[f].Shifted = shifted && c.shift.members[f]
 	}
 	c.correct()
+	c.testFamilies()
 	c.summarisePower()
 }
 

@@ -65,7 +65,8 @@ type Options struct {
 
 	// FunctionBudget (0.007), GroupBudget (0.001) and TotalBudget (0.002) are
 	// the false-red rates that the three families of tests may spend per gate.
-	// Groups are not tested yet, and their budget stays unspent.
+	// Groups are packages, shared objects, the garbage collector and the
+	// kernel, and functions with all that they call.
 	FunctionBudget float64
 	GroupBudget    float64
 	TotalBudget    float64

@@ -95,6 +95,9 @@ type Finding struct {
 	Kind     Kind
 	Severity Severity
 
+	// Group is empty for a finding on one function. Otherwise Function is the
+	// name of the group, or for GroupCalls the function that calls.
+	Group      GroupKind
 	Function   string // empty for Uniform
 	SystemName string
 	File       string
@@ -113,6 +116,9 @@ type Finding struct {
 	// Text is one sentence on why the severity is what it is; may be empty.
 	Text string
 }
+
+// Subject returns what the finding is about, as a sentence calls it.
+func (f Finding) Subject() string { return f.Group.phrase(f.Function) }
 
 // Delta is the evidence on one function, found guilty or not. Units as in
 // Finding.
@@ -274,7 +280,10 @@ type Result struct {
 
 	Findings  []Finding // failing first, then by size
 	Functions []Delta   // largest absolute effect first
-	Total     Total
+	// Groups are the tested groups and calling contexts, for growth and for
+	// shrinking.
+	Groups []Aggregate
+	Total  Total
 
 	// MDE is the largest of the tested functions' minimum detectable effects,
 	// MDEFunction the function it belongs to, MDEMedian the median;
@@ -285,10 +294,10 @@ type Result struct {
 	MDEMedian   float64
 	PairsNeeded int
 
-	// FunctionAlpha and TotalAlpha are the levels that Q and Total.P were held
-	// against at this look; Confidence is that of the intervals.
-	FunctionAlpha, TotalAlpha float64
-	Confidence                float64
+	// FunctionAlpha, GroupAlpha and TotalAlpha are the levels that Q and Total.P
+	// were held against at this look; Confidence is that of the intervals.
+	FunctionAlpha, GroupAlpha, TotalAlpha float64
+	Confidence                            float64
 	// Equivalence and TotalEquivalence are the bounds a pass had to meet.
 	Equivalence, TotalEquivalence float64
 	Tested                        int

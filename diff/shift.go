@@ -8,9 +8,31 @@ import (
 // shiftDomain is a set of functions between which cost may have moved, judged
 // as one function.
 type shiftDomain struct {
+	name     string // as the subject of a sentence
 	members  map[int]bool
 	estimate estimate
 	upper    float64 // bound of the effect, at Options.Confidence
+}
+
+// newDomain judges members as one function; nil where nothing can be judged.
+func (c *comparison) newDomain(members map[int]bool, name string) *shiftDomain {
+	m, o := c.matrix, c.options
+	if len(members) == 0 || m.df() <= 0 {
+		return nil
+	}
+	row := make([]float64, m.runs())
+	for f := range members {
+		for r, n := range m.n[f] {
+			row[r] += n
+		}
+	}
+	sum := *m
+	sum.n = [][]float64{row}
+	z := c.reference.normalised(sum.logCosts())
+	domain := &shiftDomain{name: name, members: members}
+	domain.estimate = newEstimates(&sum, z, c.prior, c.reference.noise, c.reference.Stable, o)[0]
+	domain.upper = domain.estimate.upper((1-o.Confidence)/float64(o.looks()), c.quantiles)
+	return domain
 }
 
 // unmatched returns the domain of functions that only one side has, where both
@@ -18,30 +40,21 @@ type shiftDomain struct {
 // that is new. Functions below Options.ReferenceMinCount are on one side by
 // chance.
 func (c *comparison) unmatched() *shiftDomain {
-	m, o := c.matrix, c.options
-	domain := &shiftDomain{members: make(map[int]bool)}
-	row := make([]float64, m.runs())
+	m := c.matrix
+	members := make(map[int]bool)
 	gone, added := false, false
 	for f := range m.n {
 		base, head := m.sides(m.n[f])
-		if math.Max(base, head) < o.ReferenceMinCount || base > 0 && head > 0 {
+		if math.Max(base, head) < c.options.ReferenceMinCount || base > 0 && head > 0 {
 			continue
 		}
-		domain.members[f] = true
+		members[f] = true
 		gone, added = gone || base > 0, added || head > 0
-		for r, n := range m.n[f] {
-			row[r] += n
-		}
 	}
-	if !gone || !added || m.df() <= 0 {
+	if !gone || !added {
 		return nil
 	}
-	sum := *m
-	sum.n = [][]float64{row}
-	z := c.reference.normalised(sum.logCosts())
-	domain.estimate = newEstimates(&sum, z, c.prior, c.reference.noise, c.reference.Stable, o)[0]
-	domain.upper = domain.estimate.upper((1-o.Confidence)/float64(o.looks()), c.quantiles)
-	return domain
+	return c.newDomain(members, "functions that only one side has")
 }
 
 // equivalent tells whether growth of the domain as a whole is ruled out.
@@ -51,6 +64,6 @@ func (d *shiftDomain) equivalent(o Options) bool {
 
 // text says what became of the domain.
 func (d *shiftDomain) text(o Options) string {
-	return fmt.Sprintf("cost moved: functions that only one side has changed by %+.2f pp together, and %+.2f pp are ruled out",
-		100*d.estimate.effect(d.estimate.ratio), 100*o.Equivalence)
+	return fmt.Sprintf("cost moved: %s changed by %+.2f pp together, and %+.2f pp are ruled out",
+		d.name, 100*d.estimate.effect(d.estimate.ratio), 100*o.Equivalence)
 }

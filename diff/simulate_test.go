@@ -23,7 +23,8 @@ type program struct {
 	jitter float64
 	hertz  float64
 	anchor bool
-	exact  bool // false: CPU-seconds are not known
+	exact  bool       // false: CPU-seconds are not known
+	names  []Function // of the functions; nil: all of one package
 }
 
 // newProgram returns a program of seconds CPU per run with count functions of
@@ -90,7 +91,7 @@ func (p program) run(rng *rand.Rand, speed float64) Run {
 			continue
 		}
 		if n := poisson(rng, cost*p.hertz); n > 0 {
-			counts.entries = append(counts.entries, entry{Function: Function{Name: functionName(f)}, n: n})
+			counts.entries = append(counts.entries, entry{Function: p.function(f), n: n})
 			counts.total += n
 		}
 	}
@@ -103,6 +104,13 @@ func (p program) run(rng *rand.Rand, speed float64) Run {
 		r.Anchor = 0.05 * slow * math.Exp(0.003*rng.NormFloat64())
 	}
 	return r
+}
+
+func (p program) function(f int) Function {
+	if p.names == nil {
+		return Function{Name: functionName(f)}
+	}
+	return p.names[f]
 }
 
 func functionName(f int) string { return fmt.Sprintf("pkg.f%03d", f) }

@@ -23,11 +23,11 @@ func nullPrograms() map[string]program {
 	dominated.cost[0] *= 20
 	foreign := newProgram(100, 10)
 	foreign.exact, foreign.anchor = false, false
-	return map[string]program{"ordinary": ordinary, "short": short, "noisy": noisy, "loud": loud, "dominated": dominated, "foreign": foreign}
+	return map[string]program{"packages": packaged(), "ordinary": ordinary, "short": short, "noisy": noisy, "loud": loud, "dominated": dominated, "foreign": foreign}
 }
 
 func TestNullGatesStayGreen(t *testing.T) {
-	gates := heavy(350, 5000)
+	gates := heavy(300, 5000)
 	reds, all := 0, 0
 	programs := nullPrograms()
 	for i, name := range slices.Sorted(mapsKeys(programs)) {

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -63,11 +62,9 @@ func (c *comparison) find() {
 			res.Findings = append(res.Findings, f)
 		}
 	}
+	c.findFamilies()
 	c.findUniform()
-	rank := map[Severity]int{Fails: 0, Warns: 1, Informs: 2}
-	slices.SortStableFunc(res.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(rank[a.Severity], rank[b.Severity]), cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)))
-	})
+	slices.SortStableFunc(res.Findings, byBlame)
 }
 
 func (c *comparison) finding(d Delta, kind Kind, severity Severity, p, q float64) Finding {
@@ -106,7 +103,8 @@ func (c *comparison) findUniform() {
 	res.Findings = append(res.Findings, f)
 }
 
-// failing returns the first finding on a function that fails the gate.
+// failing returns the first finding on a function or a group that fails the
+// gate.
 func (c *comparison) failing() *Finding {
 	for i, f := range c.result.Findings {
 		if f.Kind == Regression && f.Severity == Fails {
@@ -132,7 +130,7 @@ func (c *comparison) decideFailing(f Finding) {
 		return
 	}
 	c.conclude(Fail, ReasonRegression, "%s costs %+.2f pp of the baseline's CPU more (%.0f %% interval %+.2f to %+.2f).",
-		f.Function, 100*f.Effect, 100*c.options.Confidence, 100*f.CI.Low, 100*f.CI.High)
+		f.Subject(), 100*f.Effect, 100*c.options.Confidence, 100*f.CI.Low, 100*f.CI.High)
 }
 
 // decideTotal judges a total that is up while no function is to blame.
@@ -198,6 +196,11 @@ func (c *comparison) stop() Stop {
 	for _, d := range res.Functions {
 		if d.Tested {
 			least = math.Min(least, d.P)
+		}
+	}
+	for _, g := range res.Groups {
+		if g.Growth {
+			least = math.Min(least, g.P)
 		}
 	}
 	if !res.Advisory && least >= o.FutilityP {

@@ -63,6 +63,7 @@ type document struct {
 	Equivalence      number `json:"equivalence_pp"`
 	TotalEquivalence number `json:"total_equivalence_percent"`
 	FunctionAlpha    number `json:"function_alpha"`
+	GroupAlpha       number `json:"group_alpha"`
 	TotalAlpha       number `json:"total_alpha"`
 }
 
@@ -89,8 +90,9 @@ type documentEvidence struct {
 }
 
 type documentFinding struct {
-	Kind     diff.Kind     `json:"kind"`
-	Severity diff.Severity `json:"severity"`
+	Kind     diff.Kind      `json:"kind"`
+	Severity diff.Severity  `json:"severity"`
+	Group    diff.GroupKind `json:"group,omitempty"`
 	documentEvidence
 	Runs int    `json:"runs"`
 	Text string `json:"text,omitempty"`
@@ -175,12 +177,14 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 		Equivalence:      points(r.Equivalence),
 		TotalEquivalence: points(r.TotalEquivalence),
 		FunctionAlpha:    number(r.FunctionAlpha),
+		GroupAlpha:       number(r.GroupAlpha),
 		TotalAlpha:       number(r.TotalAlpha),
 	}
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, documentFinding{
 			Kind:     f.Kind,
 			Severity: f.Severity,
+			Group:    f.Group,
 			documentEvidence: documentEvidence{
 				Function: f.Function, SystemName: f.SystemName, File: f.File, Line: f.Line, Object: f.Object,
 				Effect: points(f.Effect), Low: points(f.CI.Low), High: points(f.CI.High),

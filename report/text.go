@@ -330,7 +330,7 @@ func name(f diff.Finding) string {
 	if f.Function == "" {
 		return "(all functions)"
 	}
-	return inert(f.Function)
+	return inert(f.Subject())
 }
 
 // maxSentence is the most columns that one sentence gets: those with a 10 kB symbol in them are cut.
