@@ -172,8 +172,8 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 	c.progress.note("comparing %s with %s: up to %s, seed %d", c.name(head), c.name(base), plural(c.options.runs, "pair"), c.seed)
 	order := newSchedule(c.seed)
 	for i := range c.options.warmup {
+		c.progress.begin(c.bench.yields(), "warm-up %d/%d", i+1, c.options.warmup)
 		for _, s := range order.next() {
-			c.progress.begin(c.bench.yields(), "warm-up %d/%d, %s", i+1, c.options.warmup, s)
 			if _, err := c.take(ctx, s, "the warm-up"); err != nil {
 				return nil, err
 			}
@@ -182,8 +182,11 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 	order = newSchedule(c.seed)
 	plan := diff.Schedule(c.options.runs)
 	for pair, look := 1, 0; ; pair++ {
+		var cpu [2]float64
 		for _, s := range order.next() {
-			c.progress.begin(c.bench.yields(), "pair %d/%d, %s", pair, plan[look].Pairs, s)
+			if !c.bench.yields() {
+				c.progress.busy(fmt.Sprintf("pair %d/%d, %s", pair, plan[look].Pairs, s))
+			}
 			run, err := c.take(ctx, s, fmt.Sprintf("run %d", pair))
 			if err != nil {
 				return nil, err
@@ -191,6 +194,10 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 			if err := c.sides[s].add(run); err != nil {
 				return nil, err
 			}
+			cpu[s] = run.info.CPUSeconds
+		}
+		if !c.progress.live || c.bench.yields() {
+			c.progress.note("pair %d/%d: %s of CPU in base, %s in head", pair, plan[look].Pairs, seconds(cpu[base]), seconds(cpu[head]))
 		}
 		if pair < plan[look].Pairs {
 			continue

@@ -52,6 +52,9 @@ func judge(base, head *baseline.Recording, o diff.Options) (*diff.Result, error)
 			len(baseRuns), base.Source, len(headRuns), head.Source)
 	}
 	result, err := diff.Compare(baseRuns, headRuns, o)
+	if errors.Is(err, diff.ErrNoSamples) {
+		return nil, fail(exitInconclusive, err, "the command used too little CPU to be sampled; let it do more work, or raise --frequency")
+	}
 	if err != nil {
 		return nil, fail(exitUsage, err, "")
 	}
