@@ -113,7 +113,7 @@ var privilegedTests = [...]string{"BTF", "ring buffer", "perf events", "PMU", "k
 // inspectPrivileged has the collector's own program try what needs privileges, started the same way.
 func (a *app) inspectPrivileged(ctx context.Context) []finding {
 	untried := func(err error) []finding {
-		reason, mend := err.Error(), "run tollgate doctor as root to try it"
+		reason, mend := err.Error(), "see privileges, or run tollgate doctor as root"
 		var out []finding
 		for _, name := range privilegedTests {
 			out = append(out, finding{Status: statusFail, Name: name, Detail: "not tried: " + reason, Mend: mend})

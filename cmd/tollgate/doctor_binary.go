@@ -19,11 +19,11 @@ func (a *app) inspectBinary(name string) ([]finding, error) {
 	}
 	file, err := safeelf.Open(path)
 	if err != nil {
-		hint := "name an ELF executable or shared library"
+		hint := "name an ELF executable or shared library that is not cut short"
 		if errors.Is(err, os.ErrNotExist) {
 			hint = "check the path"
 		}
-		return nil, usageError(hint, "inspect %w", err)
+		return nil, usageError(hint, "%w", err)
 	}
 	defer file.Close()
 	return []finding{inspectUnwinding(path, file), inspectSymbols(path)}, nil
