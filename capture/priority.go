@@ -14,13 +14,16 @@ import (
 // few that are urgent: every unit gives the target about 1.25 times the weight.
 const collectorNice = 5
 
+// highest is the offset of the system call's result, which is 20-nice
+// (getpriority(2), "C library/kernel differences").
+const highest = 20
+
 // urgent returns a function that gives the calling goroutine a thread of its
 // own with the priority this process was started with. It is for the
 // goroutines between a miss and the table in the kernel: they take little CPU,
 // but until they are done the stacks of the missed file are cut short, and at
 // a low priority a busy machine makes a table of 10 ms take 100.
 func urgent() func() {
-	const highest = 20 // the system call returns 20-nice
 	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	return func() {
 		if err != nil {
@@ -42,6 +45,10 @@ func lowerPriority(taskDir string, nice int) error {
 	for _, entry := range entries {
 		tid, err := strconv.Atoi(entry.Name())
 		if err != nil {
+			continue
+		}
+		// Who started the collector with a lower priority still wants it.
+		if now, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && highest-now >= nice {
 			continue
 		}
 		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
