@@ -173,7 +173,7 @@ func (o *checkOptions) adopt(base *baseline.Recording, nameGiven bool, p *progre
 // measure takes the runs into a recording in memory, and on disk if asked for.
 func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*baseline.Recording, error) {
 	defer p.end()
-	p.warnOfFixedTime(o.command)
+	p.warnOfWorkload(o.command)
 	b, err := a.openBench(ctx, &o.sampling, p)
 	if err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 			return nil, err
 		}
 	}
-	c.progress.warnOfFixedTime(c.commands[head])
+	c.progress.warnOfWorkload(c.commands[head])
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type bench struct {
 	anchorTime float64   // its CPU-seconds
 }
 
-// run is a completed run of the measured command.
+// measuredRun is a run of the measured command that ended, well or not.
 type measuredRun struct {
 	info     baseline.RunInfo
 	profile  []byte // gzipped pprof
@@ -243,15 +243,12 @@ func collectorError(err error) error {
 	switch typed.Code {
 	case capture.CodeRequest, capture.CodeCommand:
 		return fail(exitUsage, err, typed.Hint)
-	case capture.CodeEnvironment:
-		hint := typed.Hint
-		if hint == "" {
-			hint = "tollgate doctor shows what is missing"
-		}
-		return fail(exitEnvironment, err, hint)
-	default:
-		return fail(exitEnvironment, err, typed.Hint)
 	}
+	hint := typed.Hint
+	if hint == "" {
+		hint = "tollgate doctor shows what is missing"
+	}
+	return fail(exitEnvironment, err, hint)
 }
 
 // header describes a recording that is about to be made of command.

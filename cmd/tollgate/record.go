@@ -60,7 +60,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 		return err
 	}
 	p := newProgress(o.app)
-	p.warnOfFixedTime(o.command)
+	p.warnOfWorkload(o.command)
 	bench, err := o.app.openBench(ctx, &o.sampling, p)
 	if err != nil {
 		return err

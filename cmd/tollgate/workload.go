@@ -37,9 +37,28 @@ func fixedTime(command []string) bool {
 	return benchmarks && !fixedWork
 }
 
-// warnOfFixedTime tells the user about a command that hides what it should show.
-func (p *progress) warnOfFixedTime(command []string) {
+// buildsFirst reports whether command compiles a program before it runs it: then the compiler's work
+// is measured with it.
+func buildsFirst(command []string) bool {
+	if len(command) < 2 {
+		return false
+	}
+	switch filepath.Base(command[0]) {
+	case "go":
+		return command[1] == "test" || command[1] == "run"
+	case "cargo":
+		return command[1] == "test" || command[1] == "run" || command[1] == "bench"
+	}
+	return false
+}
+
+// warnOfWorkload tells the user about commands that hide what they should show.
+func (p *progress) warnOfWorkload(command []string) {
 	if fixedTime(command) {
 		p.warn("a Go benchmark runs for a fixed time by default, which hides a slowdown of the whole; give it fixed work with -benchtime=100x")
+	}
+	if buildsFirst(command) {
+		p.warn("%s %s compiles first, and the compiler's CPU counts; build once (as with go test -c) and measure the program",
+			filepath.Base(command[0]), command[1])
 	}
 }
