@@ -71,6 +71,31 @@ func sweep(final string) []string {
 	return kept
 }
 
+// Abandoned returns the hidden directories in which killed writers left completed runs of a recording
+// that was to be at dir. Each is a recording that Load reads.
+func Abandoned(dir string) []string {
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, entry := range entries {
+		path := filepath.Join(filepath.Dir(dir), entry.Name())
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), hiddenPrefix(dir)) {
+			continue
+		}
+		lock, _, err := lockDir(path)
+		if err != nil {
+			continue // its writer lives
+		}
+		if _, err := os.Stat(filepath.Join(path, ManifestName)); err == nil {
+			found = append(found, path)
+		}
+		_ = lock.Close()
+	}
+	return found
+}
+
 // lockDir opens and locks a directory, or fails at once if another process holds the lock. File
 // systems that cannot lock a directory, such as NFS, leave it open and not locked.
 func lockDir(path string) (dir *os.File, locked bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -16,7 +17,7 @@ var (
 	ErrOldKernel  = errors.New("the kernel is older than 6.1")
 	ErrPermission = errors.New("permission denied")
 	ErrLockdown   = errors.New("the kernel is locked down")
-	ErrNoPMU      = errors.New("the machine has no cycle counter")
+	ErrNoPMU      = errors.New("this machine has no PMU")
 	ErrOpenFiles  = errors.New("too many open files")
 	ErrNoSupport  = errors.New("the kernel lacks a feature")
 
@@ -37,7 +38,13 @@ type Error struct {
 	hint  string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Cause) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %s", e.Op, strings.ReplaceAll(e.Cause.Error(), memlockGuess, ""))
+}
+
+// memlockGuess is what cilium/ebpf adds to EPERM. It is wrong here: since 5.11
+// the kernel charges BPF memory to the cgroup, whatever RLIMIT_MEMLOCK says.
+const memlockGuess = " (MEMLOCK may be too low, consider rlimit.RemoveMemlock)"
 
 // Unwrap gives errors.Is the kind and the cause.
 func (e *Error) Unwrap() []error {
@@ -58,6 +65,9 @@ func fail(op string, cause error) error {
 		e.Kind, e.hint = ErrPermission, "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
 		if os.Geteuid() == 0 {
 			e.hint = "in a container, start it with --privileged and --pid=host"
+			if inUserNamespace() {
+				e.hint = "leave the user namespace, whose root is not root to the kernel: a rootful container with --privileged and --pid=host, or the machine itself"
+			}
 		}
 		if lockedDown() {
 			e.Kind, e.hint = ErrLockdown, "boot without lockdown=confidentiality"
@@ -99,6 +109,13 @@ func checkOpenFiles(more int) error {
 		return fail(op, unix.EMFILE)
 	}
 	return nil
+}
+
+// inUserNamespace tells whether user IDs are mapped; in the first namespace
+// every one stands for itself (user_namespaces(7)).
+func inUserNamespace() bool {
+	ids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !slices.Equal(strings.Fields(string(ids)), []string{"0", "0", "4294967295"})
 }
 
 // lockedDown tells whether the kernel keeps its memory from root.

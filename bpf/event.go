@@ -62,7 +62,7 @@ func explainEvent(cpu int, event Event, cause error) error {
 	op := fmt.Sprintf("open perf event %s on cpu %d", event, cpu)
 	missing := errors.Is(cause, unix.ENOENT) || errors.Is(cause, unix.ENODEV) || errors.Is(cause, unix.EOPNOTSUPP)
 	if event == Cycles && missing {
-		return &Error{Op: op, Kind: ErrNoPMU, Cause: cause, hint: "sample by cpu-clock instead"}
+		return &Error{Op: op, Kind: ErrNoPMU, Cause: fmt.Errorf("%w: %w", ErrNoPMU, cause), hint: "sample by cpu-clock instead"}
 	}
 	return fail(op, cause)
 }

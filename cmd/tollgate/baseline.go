@@ -74,7 +74,7 @@ func (o *baselineOptions) save(ctx context.Context, name, path string) error {
 	}
 	recording, err := baseline.Load(path)
 	if err != nil {
-		return inputError(err)
+		return missingError(err, path)
 	}
 	usable, bad := 0, 0
 	for _, run := range recording.Manifest.Runs {

@@ -67,11 +67,11 @@ func (o *diffOptions) run(context.Context) error {
 	}
 	base, err := baseline.Read(o.base...)
 	if err != nil {
-		return inputError(err)
+		return missingError(err, o.base...)
 	}
 	head, err := baseline.Read(o.head...)
 	if err != nil {
-		return inputError(err)
+		return missingError(err, o.head...)
 	}
 	result, err := judge(base, head, diff.Options{Paired: o.paired})
 	if err != nil {

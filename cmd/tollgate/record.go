@@ -74,9 +74,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 	if err != nil {
 		return recordingError(err)
 	}
-	for _, dir := range writer.Abandoned {
-		p.warn("an earlier recording that was killed left its completed runs in %s", dir)
-	}
+	p.warnOfAbandoned(writer)
 	runs, err := o.keep(ctx, bench, writer)
 	p.end()
 	return o.finish(p, writer, runs, err)
@@ -207,6 +205,29 @@ func recordingError(err error) error {
 
 // inputError gives an error about reading what the user named its exit code.
 func inputError(err error) error { return fail(exitUsage, err, "") }
+
+// missingError does so for recordings, and tells where the runs are when a killed tollgate left them
+// beside the name.
+func missingError(err error, paths ...string) error {
+	for _, path := range paths {
+		if _, statErr := os.Stat(path); !errors.Is(statErr, os.ErrNotExist) {
+			continue
+		}
+		if left := baseline.Abandoned(filepath.Clean(path)); len(left) > 0 {
+			newest := left[len(left)-1]
+			return fail(exitUsage, err, fmt.Sprintf("its recording was killed; the completed runs are in %s: name that instead, or keep them with: %s",
+				newest, commandLine([]string{"mv", newest, path})))
+		}
+	}
+	return inputError(err)
+}
+
+// warnOfAbandoned tells where killed recordings to the same place left their runs, and how to use them.
+func (p *progress) warnOfAbandoned(w *baseline.Writer) {
+	for _, dir := range w.Abandoned {
+		p.warn("an earlier recording to this place was killed; its completed runs are in %s, which tollgate diff reads as it is and mv gives a name", dir)
+	}
+}
 
 // fewSamples is where a warning about them begins: a function of 5 % has 10 samples then.
 const fewSamples = 200

@@ -20,6 +20,7 @@ func (r *recorder) create(dir string) error {
 	if err != nil {
 		return recordingError(err)
 	}
+	r.progress.warnOfAbandoned(w)
 	r.dir, r.writer = dir, w
 	return nil
 }
