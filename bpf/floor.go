@@ -17,11 +17,11 @@ type Floor struct {
 // LoadFloor loads the empty program and opens the events of o, disabled. Its
 // errors are Load's.
 func LoadFloor(options Options) (*Floor, error) {
-	o, err := options.withDefaults()
+	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := onlineCPUs()
+	o, err := options.withDefaults(len(cpus))
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func TestFailedLoadLeavesNoFilesOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := Options{}.withDefaults()
+	options, err := Options{}.withDefaults(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("Load(%+v) succeeds", o)
 		}
 	}
-	got, err := Options{MaxRows: 1, RingBytes: 70000}.withDefaults()
+	got, err := Options{MaxRows: 1, RingBytes: 70000}.withDefaults(2)
 	if want := (Options{Frequency: DefaultFrequency, MaxRows: rowsPerChunk, RingBytes: 128 << 10}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

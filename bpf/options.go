@@ -33,7 +33,6 @@ const (
 	MaxFrequency     = 10_000
 	DefaultRows      = 4 << 20
 	DefaultPages     = 64 << 10
-	DefaultRingBytes = 8 << 20
 	// MaxUserFrames is where the unwinding of a stack ends.
 	MaxUserFrames = 1024
 )
@@ -45,16 +44,29 @@ type Options struct {
 	// MaxRows is the room for rows of unwind tables, 4 bytes each; 0 is
 	// DefaultRows, other values are rounded up to 262,144.
 	MaxRows int
-	// RingBytes is the size of the ring buffer; 0 is DefaultRingBytes, other
-	// values are rounded up to a power of two.
+	// RingBytes is the size of the ring buffer; 0 is a size by the number of
+	// CPUs, other values are rounded up to a power of two.
 	RingBytes int
 	// Measure keeps the time that the program takes in Counters.Nanoseconds,
 	// at the price of two clock readings a sample.
 	Measure bool
+	// CopyAll copies the stack of every sample, so that user space can unwind
+	// it as well and compare.
+	CopyAll bool
 }
 
-// withDefaults fills in what is 0, and rounds.
-func (o Options) withDefaults() (Options, error) {
+// Bounds of the ring buffer by default. A CPU at 4,999 Hz makes about 3 MB of
+// records a second when stacks are 50 frames deep, so that user space may be
+// late by some hundred milliseconds.
+const (
+	ringBytesPerCPU = 1 << 20
+	minRingBytes    = 4 << 20
+	maxRingBytes    = 64 << 20
+)
+
+// withDefaults fills in what is 0, for a machine of the given number of CPUs,
+// and rounds.
+func (o Options) withDefaults(cpus int) (Options, error) {
 	if o.Frequency == 0 {
 		o.Frequency = DefaultFrequency
 	}
@@ -62,7 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxRows = DefaultRows
 	}
 	if o.RingBytes == 0 {
-		o.RingBytes = DefaultRingBytes
+		o.RingBytes = min(max(cpus*ringBytesPerCPU, minRingBytes), maxRingBytes)
 	}
 	if o.Frequency < 1 || o.Frequency > MaxFrequency {
 		return o, fmt.Errorf("sample at %d Hz: not between 1 and %d", o.Frequency, MaxFrequency)

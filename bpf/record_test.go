@@ -191,3 +191,35 @@ func TestRulesHaveTheLayoutOfUnwind(t *testing.T) {
 		t.Errorf("%d and %d frames at most", MaxUserFrames, unwind.MaxFrames)
 	}
 }
+
+// A record that wraps around the end of the kernel's ring buffer is put
+// together, and does not disturb its neighbours.
+func TestRingRecordThatWraps(t *testing.T) {
+	const size = 64
+	consumer, producer := uint64(size-24), uint64(size+24)
+	ring := &ring{data: make([]byte, size), mask: size - 1, consumer: &consumer, producer: &producer}
+	put := func(at int, text string) {
+		binary.NativeEndian.PutUint32(ring.data[at%size:], uint32(len(text)))
+		for i := range len(text) {
+			ring.data[(at+ringHeader+i)%size] = text[i]
+		}
+	}
+	put(size-24, "12345678")
+	put(size-8, "abcdefghijkl")
+	put(size+16, "")
+	var got []string
+	position := ring.records(ring.end(), size, func(data []byte) { got = append(got, string(data)) })
+	if want := []string{"12345678", "abcdefghijkl", ""}; !slices.Equal(got, want) {
+		t.Errorf("records are %q, want %q", got, want)
+	}
+	if position != producer {
+		t.Errorf("position is %d, want %d", position, producer)
+	}
+	consumer, got = size-16, nil
+	put(size-16, "12345678")
+	put(size, "abcdefgh")
+	ring.records(size+16, size, func(data []byte) { got = append(got, string(data)) })
+	if want := []string{"12345678", "abcdefgh"}; !slices.Equal(got, want) {
+		t.Errorf("records at the very end are %q, want %q", got, want)
+	}
+}

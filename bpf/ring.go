@@ -17,15 +17,17 @@ const (
 	ringHeader  = 8
 )
 
-// ring reads a BPF ring buffer in place. The kernel maps the data twice in a
-// row, so that a record that wraps is contiguous.
+// ring reads a BPF ring buffer in place. The kernel offers the data twice in a
+// row, so that a record that wraps is contiguous; mapping it once takes half
+// of the resident memory, and one record a turn has to be put together.
 type ring struct {
 	consumerPage []byte
-	producerPage []byte // and the data, twice
+	producerPage []byte // and the data
 	consumer     *uint64
 	producer     *uint64
 	data         []byte
 	mask         uint64
+	wrapped      []byte // the record that wraps, put together
 }
 
 // newRing maps the ring buffer fd of size bytes.
@@ -35,7 +37,7 @@ func newRing(fd int, size int) (*ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map ring buffer: %w", err)
 	}
-	producer, err := unix.Mmap(fd, int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	producer, err := unix.Mmap(fd, int64(page), page+size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		unix.Munmap(consumer)
 		return nil, fmt.Errorf("map ring buffer: %w", err)
@@ -58,7 +60,8 @@ func (r *ring) end() uint64 { return atomic.LoadUint64(r.producer) }
 
 // records calls visit for the complete records from the consumer's position up
 // to end, and returns the position behind the last one. It stops early at a
-// record that is being written, and after limit bytes.
+// record that is being written, and after limit bytes. What visit gets is valid
+// until release.
 func (r *ring) records(end, limit uint64, visit func(data []byte)) uint64 {
 	start := atomic.LoadUint64(r.consumer)
 	position := start
@@ -70,11 +73,21 @@ func (r *ring) records(end, limit uint64, visit func(data []byte)) uint64 {
 		}
 		size := uint64(length &^ (ringBusy | ringDiscard))
 		if length&ringDiscard == 0 {
-			visit(r.data[at+ringHeader : at+ringHeader+size])
+			visit(r.bytes(at+ringHeader, size))
 		}
 		position += (ringHeader + size + 7) &^ 7
 	}
 	return position
+}
+
+// bytes returns size bytes from at on, which may be the end of the data.
+func (r *ring) bytes(at, size uint64) []byte {
+	at &= r.mask // the header may end with the data
+	if at+size <= uint64(len(r.data)) {
+		return r.data[at : at+size]
+	}
+	r.wrapped = append(append(r.wrapped[:0], r.data[at:]...), r.data[:at+size-uint64(len(r.data))]...)
+	return r.wrapped
 }
 
 // release gives the space up to position back to the kernel.

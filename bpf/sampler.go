@@ -28,7 +28,7 @@ type Sampler struct {
 	ring    *ring
 	poll    *poller
 	tables  *tables
-	memory  [][]byte // of mapped arrays
+	memory  [][]byte // of arrays that stay mapped
 	cpus    []samplerCpuState
 	counts  []samplerEventCounters
 	runs    []samplerRunState
@@ -43,11 +43,11 @@ type Sampler struct {
 // events of all online CPUs, disabled. The error is an *Error where the
 // machine or the privileges are the reason.
 func Load(options Options) (*Sampler, error) {
-	o, err := options.withDefaults()
+	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := onlineCPUs()
+	o, err := options.withDefaults(len(cpus))
 	if err != nil {
 		return nil, err
 	}
@@ -156,10 +156,15 @@ func (s *Sampler) size(spec *ebpf.CollectionSpec, possible int) error {
 	if s.options.Measure {
 		measure = 1
 	}
+	copyAll := uint32(0)
+	if s.options.CopyAll {
+		copyAll = 1
+	}
 	for name, value := range map[string]any{
 		samplerVarPageShift:   uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 		samplerVarSlotBits:    slotBits,
 		samplerVarMeasure:     measure,
+		samplerVarCopyAll:     copyAll,
 		samplerVarRingQuarter: uint64(s.options.RingBytes / 4),
 		samplerVarLoadTime:    monotonic(),
 	} {
@@ -185,19 +190,19 @@ func (s *Sampler) mapMemory(possible int) (err error) {
 	if s.runs, err = mapArray[samplerRunState](s, o.Runs); err != nil {
 		return err
 	}
-	chunks, err := mapArray[samplerRowChunk](s, o.Rows)
+	rows, err := newArray[uint32](o.Rows, s.options.MaxRows)
 	if err != nil {
 		return err
 	}
-	pages, err := mapArray[samplerTablePage](s, o.Pages)
+	pages, err := newArray[samplerTablePage](o.Pages, int(o.Pages.MaxEntries()))
 	if err != nil {
 		return err
 	}
-	rules, err := mapArray[samplerUnwindRule](s, o.Rules)
+	rules, err := newArray[samplerUnwindRule](o.Rules, int(o.Rules.MaxEntries()))
 	if err != nil {
 		return err
 	}
-	s.tables = newTables(flatten(chunks), pages, rules)
+	s.tables = newTables(rows, pages, rules)
 	s.ring, err = newRing(o.Ring.FD(), s.options.RingBytes)
 	return err
 }

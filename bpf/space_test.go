@@ -61,10 +61,14 @@ func TestSpaceIsHandedOutOnce(t *testing.T) {
 	}
 }
 
+func memoryArray[T any](length int) array[T] {
+	return array[T]{fd: -1, memory: make([]T, length), length: length}
+}
+
 // testTables is memory that no kernel shares.
 func testTables(rows, pages int) (*tables, *time.Time) {
 	now := time.Unix(0, 0)
-	t := newTables(make([]uint32, rows), make([]samplerTablePage, pages), make([]samplerUnwindRule, 16))
+	t := newTables(memoryArray[uint32](rows), memoryArray[samplerTablePage](pages), memoryArray[samplerUnwindRule](16))
 	t.now = func() time.Time { return now }
 	return t, &now
 }
@@ -81,13 +85,13 @@ func TestTablesAreCopiedPageByPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got [][]uint32
-	for _, page := range tables.pages[ref.pages.start:ref.pages.end] {
-		got = append(got, tables.rows[page.First:page.First+page.Count])
+	for _, page := range tables.pages.memory[ref.pages.start:ref.pages.end] {
+		got = append(got, tables.rows.memory[page.First:page.First+page.Count])
 	}
 	if !slices.Equal(got[0], []uint32{10, 11}) || !slices.Equal(got[1], []uint32{12, 13, 14}) || len(got[2]) != 0 {
 		t.Errorf("pages hold %v", got)
 	}
-	if first := tables.pages[ref.pages.start+1].First; first != rowsPerChunk {
+	if first := tables.pages.memory[ref.pages.start+1].First; first != rowsPerChunk {
 		t.Errorf("second page is at %d, want %d", first, rowsPerChunk)
 	}
 }

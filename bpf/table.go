@@ -38,9 +38,9 @@ const settle = 10 * time.Millisecond
 // tables is the memory of unwind tables, shared with the kernel.
 type tables struct {
 	mu       sync.Mutex
-	rows     []uint32
-	pages    []samplerTablePage
-	rules    []samplerUnwindRule
+	rows     array[uint32]
+	pages    array[samplerTablePage]
+	rules    array[samplerUnwindRule]
 	rowSpace *space
 	pgSpace  *space
 	resting  []rest
@@ -54,11 +54,11 @@ type rest struct {
 }
 
 // newTables takes the contents of the three arrays.
-func newTables(rows []uint32, pages []samplerTablePage, rules []samplerUnwindRule) *tables {
+func newTables(rows array[uint32], pages array[samplerTablePage], rules array[samplerUnwindRule]) *tables {
 	return &tables{
 		rows: rows, pages: pages, rules: rules,
-		rowSpace: newSpace(uint32(len(rows)), rowsPerChunk),
-		pgSpace:  newSpace(uint32(len(pages)), uint32(len(pages))),
+		rowSpace: newSpace(uint32(rows.length), rowsPerChunk),
+		pgSpace:  newSpace(uint32(pages.length), uint32(pages.length)),
 		now:      time.Now,
 	}
 }
@@ -72,14 +72,19 @@ func (s *Sampler) AppendRules(from int, rules []Rule) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if from < 0 || from+len(rules) > len(t.rules) {
-		return fmt.Errorf("append %d rules at %d: more than %d", len(rules), from, len(t.rules))
+	if from < 0 || from+len(rules) > t.rules.length {
+		return fmt.Errorf("append %d rules at %d: more than %d", len(rules), from, t.rules.length)
 	}
-	for i, r := range rules {
-		t.rules[from+i] = samplerUnwindRule{
-			Cfa: r.CFA, Reg: r.Reg, Fp: r.FP, Ra: r.RA, CfaOff: r.CFAOff,
-			FpOff: r.FPOff, RaOff: r.RAOff, BxOff: r.BXOff, Off2: r.Off2,
+	err := t.rules.edit(uint32(from), uint32(from+len(rules)), func(entries []samplerUnwindRule) {
+		for i, r := range rules {
+			entries[i] = samplerUnwindRule{
+				Cfa: r.CFA, Reg: r.Reg, Fp: r.FP, Ra: r.RA, CfaOff: r.CFAOff,
+				FpOff: r.FPOff, RaOff: r.RAOff, BxOff: r.BXOff, Off2: r.Off2,
+			}
 		}
+	})
+	if err != nil {
+		return fmt.Errorf("append %d rules: %w", len(rules), err)
 	}
 	return nil
 }
@@ -122,11 +127,38 @@ func (t *tables) load(rows []uint32, pages []Page) (TableRef, error) {
 	if err != nil {
 		return TableRef{}, fmt.Errorf("load table of %d rows and %d pages: %w", len(rows), len(pages), err)
 	}
-	for i, page := range pages {
-		copy(t.rows[starts[i]:], rows[page.First:page.First+page.Count])
-		t.pages[int(ref.pages.start)+i] = samplerTablePage{First: starts[i], Count: page.Count}
+	if err := t.write(ref, starts, rows, pages); err != nil {
+		t.pgSpace.release(ref.pages)
+		t.rowSpace.release(*ref.rows...)
+		return TableRef{}, fmt.Errorf("load table of %d rows and %d pages: %w", len(rows), len(pages), err)
 	}
 	return ref, nil
+}
+
+// write fills the space of ref, where the rows of page i go to starts[i].
+func (t *tables) write(ref TableRef, starts []uint32, rows []uint32, pages []Page) error {
+	next := 0 // pages lie in the order of the spans
+	for _, span := range *ref.rows {
+		err := t.rows.edit(span.start, span.end, func(entries []uint32) {
+			for ; next < len(pages); next++ {
+				page := pages[next]
+				if page.Count > 0 && (starts[next] < span.start || starts[next] >= span.end) {
+					return
+				}
+				if page.Count > 0 {
+					copy(entries[starts[next]-span.start:], rows[page.First:page.First+page.Count])
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.pages.edit(ref.pages.start, ref.pages.end, func(entries []samplerTablePage) {
+		for i, page := range pages {
+			entries[i] = samplerTablePage{First: starts[i], Count: page.Count}
+		}
+	})
 }
 
 // reserve finds room for pages of the given numbers of rows, waiting for freed
