@@ -22,6 +22,7 @@ type comparison struct {
 	estimates  []estimate
 	drift      contrastTest
 	shift      *shiftDomain // nil where no cost can have moved
+	calls      *callTree    // nil where no run has stacks
 	grown      *family      // of groups; nil where they are not tested
 	shrunk     *family
 	quantiles  quantiles
@@ -60,6 +61,7 @@ func Compare(base, head []Run, o Options) (*Result, error) {
 		return nil, err
 	}
 	c.measureAnchors()
+	c.calls = newCallTree(c.matrix, slices.Concat(c.base, c.head))
 	c.estimate()
 	c.collect()
 	c.describe()

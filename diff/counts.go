@@ -20,13 +20,15 @@ const targetLabel = "target"
 // noStack is the function that samples without a stack are counted under.
 const noStack = "[no stack]"
 
-// Counts are the self samples per function of one run: all of a profile that
-// the comparison looks at.
+// Counts are the samples per function of one run, and of the stacks who calls
+// the functions that have most: all of a profile that the comparison looks at.
 type Counts struct {
 	entries  []entry
-	total    float64 // samples
-	event    string  // what is sampled: "cpu", "cycles"
-	unit     string  // of period
+	frames   []frame   // functions anywhere on the stacks
+	contexts []context // by leaf
+	total    float64   // samples
+	event    string    // what is sampled: "cpu", "cycles"
+	unit     string    // of period
 	period   float64
 	seconds  float64 // of CPU, from the samples; 0 when the event is not time
 	scope    Scope
@@ -48,9 +50,10 @@ func (c *Counts) Samples() float64 { return c.total }
 // sampled event does not measure time.
 func (c *Counts) CPUSeconds() float64 { return c.seconds }
 
-// Count counts the self samples of each function of p, as Options.Scope and
-// Options.SampleType select them. It keeps no reference to p. The error wraps
-// ErrNotCPU when p measures something else.
+// Count counts the samples of each function of p, as Options.Scope and
+// Options.SampleType select them; with Options.Touched it notes the neighbours
+// of touched functions. It keeps no reference to p. The error wraps ErrNotCPU
+// when p measures something else.
 func Count(p *profile.Profile, o Options) (*Counts, error) {
 	scope := o.Scope
 	if scope == ScopeAuto {
@@ -64,11 +67,11 @@ func Count(p *profile.Profile, o Options) (*Counts, error) {
 			}
 		}
 	}
-	return count(p, o.SampleType, scope)
+	return count(p, o.SampleType, scope, o.Touched)
 }
 
 // count does the work of Count in a scope that is already decided.
-func count(p *profile.Profile, sampleType string, scope Scope) (*Counts, error) {
+func count(p *profile.Profile, sampleType string, scope Scope, touched func(Function) bool) (*Counts, error) {
 	if p == nil {
 		return nil, errors.New("count samples: no profile")
 	}
@@ -77,73 +80,85 @@ func count(p *profile.Profile, sampleType string, scope Scope) (*Counts, error) 
 		return nil, fmt.Errorf("count samples: %w", err)
 	}
 	c := &Counts{event: m.event, unit: m.unit, period: m.period, scope: scope, estimate: m.guessed}
-	values, none, err := c.leaves(p, m.index, scope)
+	values, kept, none, err := c.leaves(p, m.index, scope)
 	if err != nil {
 		return nil, fmt.Errorf("count samples: %w", err)
 	}
 	c.fold(p, values, none, m.scale)
+	c.stacks(p, kept, m.index, m.scale, touched)
 	c.seconds = c.total * m.secondsPerSample
 	return c, nil
 }
 
 // leaves adds up the values of the samples in scope by the leaf location, in
-// the order of p.Location, and those without a stack.
-func (c *Counts) leaves(p *profile.Profile, index int, scope Scope) (values []float64, none float64, err error) {
+// the order of p.Location, and those without a stack. kept are the samples with
+// a stack.
+func (c *Counts) leaves(p *profile.Profile, index int, scope Scope) (values []float64, kept []int32, none float64, err error) {
 	values = make([]float64, len(p.Location))
-	position := locationPositions(p)
-	for _, s := range p.Sample {
+	kept = make([]int32, 0, len(p.Sample))
+	position := newLocationIndex(p)
+	for number, s := range p.Sample {
 		if isTarget(s) {
 			c.targeted = true
 		} else if scope == ScopeTarget {
 			continue
 		}
 		if index >= len(s.Value) {
-			return nil, 0, fmt.Errorf("a sample has %d values, the profile declares %d types", len(s.Value), len(p.SampleType))
+			return nil, nil, 0, fmt.Errorf("a sample has %d values, the profile declares %d types", len(s.Value), len(p.SampleType))
 		}
 		v := s.Value[index]
 		if v < 0 {
-			return nil, 0, errors.New("a sample has a negative value: is this a difference of profiles?")
+			return nil, nil, 0, errors.New("a sample has a negative value: is this a difference of profiles?")
 		}
 		if len(s.Location) == 0 || s.Location[0] == nil {
 			none += float64(v)
 			continue
 		}
-		i, ok := position(s.Location[0])
-		if !ok {
-			return nil, 0, fmt.Errorf("a sample refers to location %d, which the profile does not list", s.Location[0].ID)
+		i := position.at(s.Location[0])
+		if i < 0 {
+			return nil, nil, 0, fmt.Errorf("a sample refers to location %d, which the profile does not list", s.Location[0].ID)
 		}
 		values[i] += float64(v)
+		if v > 0 {
+			kept = append(kept, int32(number))
+		}
 	}
-	return values, none, nil
+	return values, kept, none, nil
 }
 
-// locationPositions returns the lookup of a location's index in p.Location:
-// an array where identifiers are dense, as they are in most profiles.
-func locationPositions(p *profile.Profile) func(*profile.Location) (int, bool) {
+// locationIndex is the lookup of a location's index in Profile.Location: an
+// array where identifiers are dense, as they are in most profiles.
+type locationIndex struct {
+	dense []int32 // by identifier, 1 + index
+	byID  map[uint64]int32
+}
+
+func newLocationIndex(p *profile.Profile) *locationIndex {
 	most := uint64(0)
 	for _, l := range p.Location {
 		most = max(most, l.ID)
 	}
+	x := &locationIndex{}
 	if most > uint64(8*len(p.Location)+1024) {
-		byID := make(map[uint64]int, len(p.Location))
+		x.byID = make(map[uint64]int32, len(p.Location))
 		for i, l := range p.Location {
-			byID[l.ID] = i
+			x.byID[l.ID] = int32(i) + 1
 		}
-		return func(l *profile.Location) (int, bool) {
-			i, ok := byID[l.ID]
-			return i, ok
-		}
+		return x
 	}
-	dense := make([]int32, most+1)
+	x.dense = make([]int32, most+1)
 	for i, l := range p.Location {
-		dense[l.ID] = int32(i) + 1
+		x.dense[l.ID] = int32(i) + 1
 	}
-	return func(l *profile.Location) (int, bool) {
-		if l.ID > most || dense[l.ID] == 0 {
-			return 0, false
-		}
-		return int(dense[l.ID]) - 1, true
+	return x
+}
+
+// at returns the index of l, negative when the profile does not list it.
+func (x *locationIndex) at(l *profile.Location) int32 {
+	if l.ID < uint64(len(x.dense)) {
+		return x.dense[l.ID] - 1
 	}
+	return x.byID[l.ID] - 1
 }
 
 // fold adds up locations by function. Location.Line[0] is the innermost
@@ -175,7 +190,7 @@ func (c *Counts) fold(p *profile.Profile, values []float64, none, scale float64)
 	}
 	for i, l := range p.Location {
 		if values[i] > 0 {
-			f, start := leafFunction(l)
+			f, start := functionAt(l, 0)
 			add(f, start, values[i]*scale)
 		}
 	}
@@ -184,9 +199,9 @@ func (c *Counts) fold(p *profile.Profile, values []float64, none, scale float64)
 	}
 }
 
-// leafFunction returns the innermost function at l, with the line of l, and
-// the line where the function starts.
-func leafFunction(l *profile.Location) (Function, int) {
+// functionAt returns the function of line i of l, 0 being the innermost one,
+// with the line that l stands for, and the line where the function starts.
+func functionAt(l *profile.Location, i int) (Function, int) {
 	f := Function{}
 	if m := l.Mapping; m != nil {
 		f.Object = path.Base(m.File)
@@ -195,7 +210,7 @@ func leafFunction(l *profile.Location) (Function, int) {
 			f.Object = ""
 		}
 	}
-	if len(l.Line) == 0 || l.Line[0].Function == nil {
+	if i >= len(l.Line) || l.Line[i].Function == nil {
 		// An address says nothing about another build; the file does.
 		f.Name = "[unsymbolized]"
 		if f.Object != "" {
@@ -203,7 +218,7 @@ func leafFunction(l *profile.Location) (Function, int) {
 		}
 		return f, 0
 	}
-	line := l.Line[0]
+	line := l.Line[i]
 	f.Name, f.SystemName, f.File = line.Function.Name, line.Function.SystemName, line.Function.Filename
 	if f.Name == "" {
 		f.Name = f.SystemName

@@ -16,7 +16,8 @@ const maxAggregateShare = 0.8
 type aggregate struct {
 	kind     GroupKind
 	function Function // of GroupCalls; of a group only Name
-	members  []int    // functions whose self cost it holds
+	frame    int      // of GroupCalls, in the call tree
+	members  []int    // functions whose self cost it holds, of a group
 	row      []float64
 	// spread is the root of the sum of the squared shares of the functions
 	// in it.
@@ -86,12 +87,21 @@ func (c *comparison) explained(growth bool) map[int]bool {
 }
 
 func (c *comparison) newFamily(growth bool) *family {
-	m, o := c.matrix, c.options
+	o := c.options
 	fam := &family{growth: growth}
 	out := c.explained(growth)
-	for _, g := range groupsOf(m.functions) {
+	for _, g := range groupsOf(c.matrix.functions) {
 		if a, ok := c.sum(g, out); ok {
 			fam.list = append(fam.list, a)
+		}
+	}
+	groups := len(fam.list)
+	fam.list = append(fam.list, c.nodes(out)...)
+	// Groups are few and contexts many: half of the budget is for each.
+	for i := range fam.list {
+		fam.list[i].weight = 1 / float64(groups)
+		if i >= groups {
+			fam.list[i].weight = 1 / float64(len(fam.list)-groups)
 		}
 	}
 	if len(fam.list) == 0 {
@@ -131,7 +141,7 @@ func (c *comparison) newFamily(growth bool) *family {
 // too little is left to test, or next to nothing but one function, which is
 // tested on its own.
 func (c *comparison) sum(g group, out map[int]bool) (aggregate, bool) {
-	a := aggregate{kind: g.kind, function: Function{Name: g.name}, row: make([]float64, c.matrix.runs()), weight: 1}
+	a := aggregate{kind: g.kind, function: Function{Name: g.name}, row: make([]float64, c.matrix.runs())}
 	all, largest := 0.0, 0.0
 	for _, f := range g.members {
 		if out[f] {
@@ -183,8 +193,10 @@ func (c *comparison) findFamilies() {
 		if fam == nil {
 			continue
 		}
+		contexts := c.concentrated(fam, c.explained(fam.growth))
 		for i, ev := range fam.evidence {
-			if ev.Q > c.result.GroupAlpha {
+			below, shown := contexts[i]
+			if ev.Q > c.result.GroupAlpha || ev.Kind == GroupCalls && !shown {
 				continue
 			}
 			kind, severity := Regression, Fails
@@ -199,13 +211,21 @@ func (c *comparison) findFamilies() {
 				Runs: c.matrix.runs(), DF: ev.DF,
 				Text: fmt.Sprintf("growth spread over %d functions, none of which accounts for it alone", ev.Functions),
 			}
+			if a.kind == GroupCalls {
+				f.Text = "growth below it that no function accounts for alone"
+			}
 			switch {
 			case !fam.growth && ev.Effect > -c.options.FailEffect:
 				continue
+			case !fam.growth && a.kind == GroupCalls:
+				f.Text = "below it, spread over several functions"
 			case !fam.growth:
 				f.Text = fmt.Sprintf("spread over %d functions", ev.Functions)
 			default:
 				c.doubtGrowth(&f, a, fam.estimates[i])
+				if a.kind == GroupCalls && f.Severity == Fails {
+					c.doubtCalls(&f, below)
+				}
 			}
 			c.result.Findings = append(c.result.Findings, f)
 		}
@@ -215,7 +235,10 @@ func (c *comparison) findFamilies() {
 // doubtGrowth lowers the severity of a group's growth where it is small, moved
 // from elsewhere, or is only relative to a program that got faster.
 func (c *comparison) doubtGrowth(f *Finding, a aggregate, e estimate) {
-	moved := c.movedInto(a)
+	var moved *shiftDomain
+	if a.kind != GroupCalls {
+		moved = c.movedInto(a)
+	}
 	switch {
 	case moved.equivalent(c.options):
 		f.Kind, f.Severity, f.Text = CostShift, Warns, moved.text(c.options)
@@ -238,7 +261,7 @@ func (c *comparison) movedInto(a aggregate) *shiftDomain {
 		}
 	}
 	for i, ev := range c.shrunk.evidence {
-		if ev.Q <= c.result.GroupAlpha {
+		if ev.Q <= c.result.GroupAlpha && ev.Kind != GroupCalls {
 			for _, f := range c.shrunk.list[i].members {
 				members[f] = true
 			}

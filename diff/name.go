@@ -1,20 +1,50 @@
 package diff
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
-// cloneSuffix matches what compilers append to the linkage names of clones and
-// parts of a function, as written (".part.0") and as demanglers print it
-// (" [clone .part.0]").
-var cloneSuffix = regexp.MustCompile(`(?:\.(?:llvm|part|__uniq|constprop|isra|cold)(?:\.[0-9]+)*|\.(?:cfi|cfi_jt|lto_priv(?:\.[0-9]+)?)| \[clone [^\]]*\])$`)
+// cloneWords are what compilers append to the linkage names of clones and parts
+// of a function, with whether numbers follow.
+var cloneWords = map[string]bool{
+	"llvm": true, "part": true, "__uniq": true, "constprop": true, "isra": true, "cold": true, "lto_priv": true,
+	"cfi": false, "cfi_jt": false, "abi0": false, "abiinternal": false, // the last two are Go's calling conventions
+}
 
-// goABISuffix matches the marks of Go's calling conventions.
-var goABISuffix = regexp.MustCompile(`\.(?:abi0|abiinternal)$`)
+// withoutClone cuts one suffix of a clone or of a calling convention, as
+// written (".part.0") or as demanglers print it (" [clone .part.0]").
+func withoutClone(name string) string {
+	if strings.HasSuffix(name, "]") {
+		if i := strings.LastIndex(name, " [clone "); i > 0 && strings.Count(name[i:], "]") == 1 {
+			return name[:i]
+		}
+		return name
+	}
+	short := name
+	for numbers := false; ; numbers = true {
+		dot := strings.LastIndexByte(short, '.')
+		if dot < 0 {
+			return name
+		}
+		word := short[dot+1:]
+		short = short[:dot]
+		if numbered, ok := cloneWords[word]; ok && (numbered || !numbers) {
+			return short
+		}
+		if word == "" || strings.Trim(word, "0123456789") != "" {
+			return name
+		}
+	}
+}
 
-// rustHash matches the hash that ends Rust's legacy-mangled names.
-var rustHash = regexp.MustCompile(`::h[0-9a-f]{16}$`)
+// withoutHash cuts the hash that ends Rust's legacy-mangled names: "::h" and 16
+// hexadecimal digits.
+func withoutHash(name string) string {
+	const length = len("::h") + 16
+	at := len(name) - length
+	if at < 0 || name[at:at+3] != "::h" || strings.Trim(name[at+3:], "0123456789abcdef") != "" {
+		return name
+	}
+	return name[:at]
+}
 
 // Canonical returns the source-level name of a function: without the suffixes
 // of compiler-made clones (.llvm.N, .part.N, .__uniq.N, .cfi, .constprop.N,
@@ -22,9 +52,7 @@ var rustHash = regexp.MustCompile(`::h[0-9a-f]{16}$`)
 // hashes, all of which differ between builds of the same source.
 func Canonical(name string) string {
 	for {
-		short := cloneSuffix.ReplaceAllString(name, "")
-		short = goABISuffix.ReplaceAllString(short, "")
-		short = rustHash.ReplaceAllString(short, "")
+		short := withoutHash(withoutClone(name))
 		if short == name || short == "" {
 			break
 		}

@@ -47,6 +47,10 @@ type Options struct {
 	// for all. Weights are renormalised to mean 1 over the tested functions.
 	Weight func(Function) float64
 
+	// Touched tells the functions that the change under test touches. They and
+	// their callers and callees get TouchedWeight, on top of Weight.
+	Touched func(Function) bool
+
 	// MinEffect (0.0025) and RelativeMinEffect (0.03, of the function's own
 	// cost) make the margin m_f = max(MinEffect, RelativeMinEffect*s_f) that
 	// a function has to exceed significantly.
@@ -97,6 +101,13 @@ type Options struct {
 	// alone moves functions by 5-10 %) before the reference set is given up.
 	ReferenceMoved float64
 	ReferenceShift float64
+
+	// CoverIncrease (0.80) is the part of a function's growth that a calling
+	// context has to cover to explain it, CoverBaseline (0.50) the most that
+	// it may hold of the function's baseline samples: a frame that is on every
+	// stack explains nothing.
+	CoverIncrease float64
+	CoverBaseline float64
 
 	// TrendMinCount (10) is the mean count from which a function takes part
 	// in the fit of the variance trend.
@@ -166,6 +177,8 @@ func (o Options) normalised() (Options, error) {
 		{"ReferenceMinCount", &o.ReferenceMinCount, 5, math.Inf(1)},
 		{"ReferenceMoved", &o.ReferenceMoved, 0.40, 1},
 		{"ReferenceShift", &o.ReferenceShift, 0.10, math.Inf(1)},
+		{"CoverIncrease", &o.CoverIncrease, 0.80, 1},
+		{"CoverBaseline", &o.CoverBaseline, 0.50, 1},
 		{"TrendMinCount", &o.TrendMinCount, 10, math.Inf(1)},
 		{"WinsorLow", &o.WinsorLow, 0.05, 0.5},
 		{"WinsorHigh", &o.WinsorHigh, 0.90, 1},

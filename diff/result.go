@@ -113,8 +113,17 @@ type Finding struct {
 	Runs      int // base and head runs together
 	DF        float64
 
+	// Through is the deepest frame that explains the growth: most of it, as
+	// Options.CoverIncrease says, happened below a frame that held no more than
+	// Options.CoverBaseline of the function before. nil where no frame does.
+	// Callers are all such frames, best coverage first.
+	Through *Caller
+	Callers []Caller
+
 	// Text is one sentence on why the severity is what it is; may be empty.
 	Text string
+
+	kernel bool
 }
 
 // Subject returns what the finding is about, as a sentence calls it.

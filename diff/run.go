@@ -66,7 +66,7 @@ func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error
 		counts := run.Counts
 		if counts == nil {
 			var err error
-			counts, err = count(run.Profile, o.SampleType, scope)
+			counts, err = count(run.Profile, o.SampleType, scope, o.Touched)
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", labels[i], err)
 			}

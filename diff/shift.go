@@ -57,6 +57,9 @@ func (c *comparison) unmatched() *shiftDomain {
 	return c.newDomain(members, "functions that only one side has")
 }
 
+// effect is the estimated change of the domain as a whole.
+func (d *shiftDomain) effect() float64 { return d.estimate.effect(d.estimate.ratio) }
+
 // equivalent tells whether growth of the domain as a whole is ruled out.
 func (d *shiftDomain) equivalent(o Options) bool {
 	return d != nil && d.upper < o.Equivalence
@@ -65,5 +68,5 @@ func (d *shiftDomain) equivalent(o Options) bool {
 // text says what became of the domain.
 func (d *shiftDomain) text(o Options) string {
 	return fmt.Sprintf("cost moved: %s changed by %+.2f pp together, and %+.2f pp are ruled out",
-		d.name, 100*d.estimate.effect(d.estimate.ratio), 100*o.Equivalence)
+		d.name, 100*d.effect(), 100*o.Equivalence)
 }

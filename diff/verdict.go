@@ -64,13 +64,14 @@ func (c *comparison) find() {
 	}
 	c.findFamilies()
 	c.findUniform()
+	c.explain()
 	slices.SortStableFunc(res.Findings, byBlame)
 }
 
 func (c *comparison) finding(d Delta, kind Kind, severity Severity, p, q float64) Finding {
 	return Finding{
 		Kind: kind, Severity: severity,
-		Function: d.Name, SystemName: d.SystemName, File: d.File, Line: d.Line, Object: d.Object,
+		Function: d.Name, SystemName: d.SystemName, File: d.File, Line: d.Line, Object: d.Object, kernel: d.Kernel,
 		Effect: d.Effect, CI: d.CI, P: p, Q: q, ShareBase: d.ShareBase, ShareHead: d.ShareHead,
 		Runs: c.matrix.runs(), DF: d.DF,
 	}

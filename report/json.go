@@ -94,8 +94,19 @@ type documentFinding struct {
 	Severity diff.Severity  `json:"severity"`
 	Group    diff.GroupKind `json:"group,omitempty"`
 	documentEvidence
-	Runs int    `json:"runs"`
-	Text string `json:"text,omitempty"`
+	Runs    int              `json:"runs"`
+	Text    string           `json:"text,omitempty"`
+	Through *documentCaller  `json:"through,omitempty"`
+	Callers []documentCaller `json:"callers,omitempty"`
+}
+
+type documentCaller struct {
+	Function  string `json:"function"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Object    string `json:"object,omitempty"`
+	Coverage  number `json:"coverage"`
+	ShareBase number `json:"share_base"`
 }
 
 type documentFunction struct {
@@ -181,6 +192,15 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 		TotalAlpha:       number(r.TotalAlpha),
 	}
 	for _, f := range r.Findings {
+		var through *documentCaller
+		if f.Through != nil {
+			c := documentOfCaller(*f.Through)
+			through = &c
+		}
+		var callers []documentCaller
+		for _, c := range f.Callers {
+			callers = append(callers, documentOfCaller(c))
+		}
 		d.Findings = append(d.Findings, documentFinding{
 			Kind:     f.Kind,
 			Severity: f.Severity,
@@ -191,8 +211,10 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 				P: number(f.P), Q: number(f.Q),
 				ShareBase: number(f.ShareBase), ShareHead: number(f.ShareHead), DF: number(f.DF),
 			},
-			Runs: f.Runs,
-			Text: f.Text,
+			Runs:    f.Runs,
+			Text:    f.Text,
+			Through: through,
+			Callers: callers,
 		})
 	}
 	for _, f := range r.Functions {
@@ -219,6 +241,13 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 		return fmt.Errorf("write JSON report: %w", err)
 	}
 	return nil
+}
+
+func documentOfCaller(c diff.Caller) documentCaller {
+	return documentCaller{
+		Function: c.Function, File: c.File, Line: c.Line, Object: c.Object,
+		Coverage: number(c.Coverage), ShareBase: number(c.ShareBase),
+	}
 }
 
 func documentOfTotal(t diff.Total) documentTotal {

@@ -156,3 +156,46 @@ func TestJSONListsAreNeverNull(t *testing.T) {
 		}
 	}
 }
+
+func TestJSONNamesGroupsAndCallers(t *testing.T) {
+	caller := diff.Caller{Function: "http.handle", File: "/src/http.go", Line: 7, Object: "prog", Coverage: 1.02, ShareBase: 0.3}
+	r := failing()
+	r.GroupAlpha = 0.001
+	r.Findings = []diff.Finding{
+		{Kind: diff.Regression, Severity: diff.Fails, Function: "runtime.memmove", Through: &caller, Callers: []diff.Caller{caller}},
+		{Kind: diff.Regression, Severity: diff.Fails, Group: diff.GroupPackage, Function: "encoding/json"},
+		{Kind: diff.Regression, Severity: diff.Fails, Group: diff.GroupCalls, Function: "main.parse"},
+	}
+	validate(t, resultSchema(t), r, exampleMeta())
+	var buf bytes.Buffer
+	if err := JSON(&buf, r, exampleMeta()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		GroupAlpha float64 `json:"group_alpha"`
+		Findings   []struct {
+			Group    string `json:"group"`
+			Function string `json:"function"`
+			Through  *struct {
+				Function string  `json:"function"`
+				Line     int     `json:"line"`
+				Coverage float64 `json:"coverage"`
+			} `json:"through"`
+			Callers []struct {
+				ShareBase float64 `json:"share_base"`
+			} `json:"callers"`
+		} `json:"findings"`
+	}
+	if err := json.Unmarshal(buf.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if f := got.Findings[0]; f.Group != "" || f.Through == nil || f.Through.Function != "http.handle" || f.Through.Line != 7 || f.Through.Coverage != 1.02 || len(f.Callers) != 1 || f.Callers[0].ShareBase != 0.3 {
+		t.Errorf("got %+v, want memmove through http.handle", f)
+	}
+	if f := got.Findings[1]; f.Group != "package" || f.Function != "encoding/json" || f.Through != nil || got.GroupAlpha != 0.001 {
+		t.Errorf("got %+v at %v, want a package without callers at 0.001", f, got.GroupAlpha)
+	}
+	if text := render(t, r, exampleMeta(), TextOptions{}); !bytes.Contains([]byte(text), []byte("package encoding/json")) || !bytes.Contains([]byte(text), []byte("main.parse with what it calls")) {
+		t.Errorf("the text does not name the groups:\n%s", text)
+	}
+}
