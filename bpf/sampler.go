@@ -156,15 +156,10 @@ func (s *Sampler) size(spec *ebpf.CollectionSpec, possible int) error {
 	if s.options.Measure {
 		measure = 1
 	}
-	copyAll := uint32(0)
-	if s.options.CopyAll {
-		copyAll = 1
-	}
 	for name, value := range map[string]any{
 		samplerVarPageShift:   uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 		samplerVarSlotBits:    slotBits,
 		samplerVarMeasure:     measure,
-		samplerVarCopyAll:     copyAll,
 		samplerVarRingQuarter: uint64(s.options.RingBytes / 4),
 		samplerVarLoadTime:    monotonic(),
 	} {
