@@ -3,12 +3,13 @@ package symbol
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"sort"
-	"strconv"
-	"strings"
 )
 
 // ErrKernelAddressesHidden reports that the kernel shows its symbols to this
@@ -20,17 +21,30 @@ var ErrKernelAddressesHidden = errors.New("kernel symbol addresses are hidden: "
 // concurrent use.
 type Kernel struct {
 	symbols []kernelSymbol // by addr
+	names   []byte         // each ends with 0
 	modules []string       // by kernelSymbol.module; "" is the kernel itself
 }
 
-// kernelSymbol covers the addresses up to the next one.
+// kernelSymbol covers the addresses up to the next one. There are a hundred
+// thousand, so it holds no pointer.
 type kernelSymbol struct {
 	addr   uint64
-	name   string
+	name   uint32 // where it starts in names; of code only
 	module uint16
-	code   bool // false: what follows is data
-	rank   uint8
+	rank   uint8 // the lowest is preferred among aliases
 }
+
+// rankData is the rank of what is no code.
+const rankData = 3
+
+func (s kernelSymbol) code() bool { return s.rank < rankData }
+
+// Room for a kernel with the usual drivers. What stays empty is never touched,
+// and so takes no memory, while growing would leave copies behind.
+const (
+	usualSymbols   = 1 << 17
+	usualNameBytes = 3 << 20
+)
 
 // maxKernelSymbols bounds what ParseKallsyms keeps; kernels with all drivers
 // built in have about 250,000.
@@ -40,7 +54,10 @@ const maxKernelSymbols = 1 << 22
 // the module in brackets. Kernels that hide addresses give
 // ErrKernelAddressesHidden.
 func ParseKallsyms(r io.Reader) (*Kernel, error) {
-	k := &Kernel{modules: []string{""}}
+	k := &Kernel{
+		modules: []string{""},
+		symbols: make([]kernelSymbol, 0, usualSymbols), names: make([]byte, 0, usualNameBytes),
+	}
 	modules := map[string]uint16{"": 0}
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(make([]byte, 64<<10), 1<<20)
@@ -51,7 +68,7 @@ func ParseKallsyms(r io.Reader) (*Kernel, error) {
 			continue
 		}
 		lines++
-		s, module, err := parseKernelSymbol(line)
+		s, name, module, err := parseKernelSymbol(line)
 		if err != nil {
 			return nil, fmt.Errorf("parse kallsyms line %d: %w", lines, err)
 		}
@@ -59,18 +76,31 @@ func ParseKallsyms(r io.Reader) (*Kernel, error) {
 			continue // of this CPU's variables, or hidden
 		}
 		hidden = false
-		id, ok := modules[module]
+		// The kernel's own symbols come sorted: of the data between two
+		// functions only the first matters.
+		if last := len(k.symbols) - 1; last >= 0 && len(module) == 0 && !s.code() && !k.symbols[last].code() &&
+			k.symbols[last].module == 0 && k.symbols[last].addr <= s.addr {
+			continue
+		}
+		id, ok := modules[string(module)]
 		if !ok {
 			if len(k.modules) > 0xffff {
 				return nil, fmt.Errorf("parse kallsyms line %d: too many modules", lines)
 			}
 			id = uint16(len(k.modules))
-			k.modules = append(k.modules, module)
-			modules[module] = id
+			k.modules = append(k.modules, string(module))
+			modules[string(module)] = id
 		}
 		s.module = id
 		if len(k.symbols) >= maxKernelSymbols {
 			return nil, fmt.Errorf("parse kallsyms line %d: more than %d symbols", lines, maxKernelSymbols)
+		}
+		if s.code() {
+			if len(k.names)+len(name) >= math.MaxUint32 {
+				return nil, fmt.Errorf("parse kallsyms line %d: more than 4 GiB of names", lines)
+			}
+			s.name = uint32(len(k.names))
+			k.names = append(append(k.names, name...), 0)
 		}
 		k.symbols = append(k.symbols, s)
 	}
@@ -88,71 +118,87 @@ func ParseKallsyms(r io.Reader) (*Kernel, error) {
 }
 
 // parseKernelSymbol reads one line.
-func parseKernelSymbol(line []byte) (s kernelSymbol, module string, err error) {
+func parseKernelSymbol(line []byte) (s kernelSymbol, name, module []byte, err error) {
 	field, rest, ok := bytes.Cut(line, []byte{' '})
 	if !ok {
-		return s, "", fmt.Errorf("%.40q has no type", line)
+		return s, nil, nil, fmt.Errorf("%.40q has no type", line)
 	}
-	s.addr, err = strconv.ParseUint(string(field), 16, 64)
-	if err != nil {
-		return s, "", fmt.Errorf("%.40q has no address", line)
+	if s.addr, ok = parseHex(field); !ok {
+		return s, nil, nil, fmt.Errorf("%.40q has no address", line)
 	}
 	if len(rest) < 3 || rest[1] != ' ' {
-		return s, "", fmt.Errorf("%.40q has no name", line)
+		return s, nil, nil, fmt.Errorf("%.40q has no name", line)
 	}
-	kind := rest[0]
 	name, tail, _ := bytes.Cut(rest[2:], []byte{'\t'})
-	s.name = string(name)
-	module = strings.Trim(string(bytes.TrimSpace(tail)), "[]")
-	// A lower rank is preferred among aliases.
-	switch kind {
+	module = bytes.Trim(bytes.TrimSpace(tail), "[]")
+	switch rest[0] {
 	case 'T':
-		s.code, s.rank = true, 0
+		s.rank = 0
 	case 't':
-		s.code, s.rank = true, 1
+		s.rank = 1
 	case 'W', 'w':
-		s.code, s.rank = true, 2
+		s.rank = 2
 	default:
-		s.rank = 3
+		s.rank = rankData
 	}
-	return s, module, nil
+	return s, name, module, nil
+}
+
+// parseHex reads a number of 1 to 16 hexadecimal digits.
+func parseHex(digits []byte) (value uint64, ok bool) {
+	if len(digits) == 0 || len(digits) > 16 {
+		return 0, false
+	}
+	for _, c := range digits {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		value = value<<4 | uint64(c)
+	}
+	return value, true
+}
+
+// name returns the name of a symbol of code.
+func (k *Kernel) name(s kernelSymbol) []byte {
+	name, _, _ := bytes.Cut(k.names[s.name:], []byte{0})
+	return name
 }
 
 // prune sorts the symbols, keeps one of each address, and of the data only
 // where it ends code.
 func (k *Kernel) prune() {
-	sort.Slice(k.symbols, func(i, j int) bool {
-		a, b := &k.symbols[i], &k.symbols[j]
-		if a.addr != b.addr {
-			return a.addr < b.addr
+	slices.SortFunc(k.symbols, func(a, b kernelSymbol) int {
+		if c := cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.rank, b.rank)); c != 0 || !a.code() {
+			return c
 		}
-		if a.rank != b.rank {
-			return a.rank < b.rank
-		}
-		if x, y := underscores([]byte(a.name)), underscores([]byte(b.name)); x != y {
-			return x < y
-		}
-		return a.name < b.name
+		x, y := k.name(a), k.name(b)
+		return cmp.Or(cmp.Compare(underscores(x), underscores(y)), bytes.Compare(x, y))
 	})
 	n := 0
 	for _, s := range k.symbols {
-		if n > 0 && (k.symbols[n-1].addr == s.addr || !k.symbols[n-1].code && !s.code) {
+		if n > 0 && (k.symbols[n-1].addr == s.addr || !k.symbols[n-1].code() && !s.code()) {
 			continue
 		}
 		k.symbols[n] = s
 		n++
 	}
-	clear(k.symbols[n:])
-	k.symbols = k.symbols[:n:n]
+	k.symbols = k.symbols[:n]
 }
 
 // Lookup returns the function at a kernel address and the module it belongs
 // to, "" for the kernel itself.
 func (k *Kernel) Lookup(addr uint64) (name, module string, ok bool) {
 	i := sort.Search(len(k.symbols), func(i int) bool { return k.symbols[i].addr > addr })
-	if i == 0 || !k.symbols[i-1].code {
+	if i == 0 || !k.symbols[i-1].code() {
 		return "", "", false
 	}
-	s := &k.symbols[i-1]
-	return s.name, k.modules[s.module], true
+	s := k.symbols[i-1]
+	return string(k.name(s)), k.modules[s.module], true
 }
