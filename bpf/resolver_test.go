@@ -93,7 +93,7 @@ func openMapping(pid uint32, m Mapping) (*boundFile, error) {
 	path := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 	var file *safeelf.File
 	var err error
-	name := path
+	var name string
 	if m.Key == VDSO() {
 		image := make([]byte, m.End-m.Start)
 		mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
@@ -118,8 +118,11 @@ func openMapping(pid uint32, m Mapping) (*boundFile, error) {
 		}
 		// Another file may have taken the place since the sample.
 		var stat unix.Stat_t
-		if err := unix.Stat(path, &stat); err != nil || stat.Ino != m.Key.Ino {
-			return nil, fmt.Errorf("%s is inode %d, want %d: %v", path, stat.Ino, m.Key.Ino, err)
+		if err := unix.Stat(path, &stat); err != nil {
+			return nil, err
+		}
+		if stat.Ino != m.Key.Ino {
+			return nil, fmt.Errorf("%s is inode %d, want %d", path, stat.Ino, m.Key.Ino)
 		}
 	}
 	bound := &boundFile{path: name, elf: file}

@@ -179,21 +179,6 @@ func (p *process) load(t *testing.T, m mapping) {
 	slices.SortStableFunc(p.symbols[m.path], func(a, b elf.Symbol) int { return int(int64(a.Value - b.Value)) })
 }
 
-func (p *process) regs(t *testing.T) Regs {
-	t.Helper()
-	var r syscall.PtraceRegs
-	if err := syscall.PtraceGetRegs(p.tid, &r); err != nil {
-		t.Fatal(err)
-	}
-	return Regs{
-		Arch: AMD64, PC: r.Rip, SP: r.Rsp, FP: r.Rbp, BX: r.Rbx,
-		General: []uint64{
-			r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp,
-			r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15,
-		},
-	}
-}
-
 // ReadU64 implements Memory.
 func (p *process) ReadU64(addr uint64) (uint64, bool) {
 	var word [8]byte

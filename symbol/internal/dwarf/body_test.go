@@ -1,6 +1,7 @@
 package dwarf
 
 import (
+	"errors"
 	"debug/elf"
 	"os/exec"
 	"path/filepath"
@@ -121,7 +122,7 @@ func TestFlatten(t *testing.T) {
 }
 
 func TestNoDebugInformation(t *testing.T) {
-	if _, err := New(Sections{}, Options{}); err != ErrNoInfo {
+	if _, err := New(Sections{}, Options{}); !errors.Is(err, ErrNoInfo) {
 		t.Errorf("error is %v, want ErrNoInfo", err)
 	}
 	if _, err := New(Sections{Info: []byte{1, 2, 3}, Abbrev: []byte{0}}, Options{}); err == nil {
