@@ -1,8 +1,8 @@
 package dwarf
 
 import (
-	"errors"
 	"debug/elf"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"reflect"
