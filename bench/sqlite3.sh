@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 work=${BENCH_DIR:-$root/.cache/sqlite3}
-iterations=${ITERATIONS:-36}
+iterations=${ITERATIONS:-64}
 pairs=${PAIRS:-20}
 size=${SIZE:-100}
 planted_function=freeSpace
@@ -74,7 +74,7 @@ judge() { # name head
   cat "$work/$1.txt"
   local verdict first
   verdict=$(sed -n 's/^ *"verdict": *"\([a-z]*\)".*/\1/p' "$json" | head -n 1)
-  first=$(sed -n 's/^ *"function": *"\(.*\)",*$/\1/p' "$json" | head -n 1)
+  first=$(sed -n '/"findings": \[/,/^  \]/s/^ *"function": *"\(.*\)",*$/\1/p' "$json" | head -n 1)
   case $1 in
     planted) [ "$verdict" = fail ] && [ "$first" = "$planted_function" ] ;;
     null) [ "$verdict" != fail ] ;;
