@@ -21,6 +21,10 @@ type Counters struct {
 	Searches uint64 // frames looked up in tables, the others were cached
 	Wakeups  uint64 // times that a sample woke user space
 
+	Copies      uint64 // samples with a copy of their stack
+	CopiedBytes uint64
+	Uncopied    uint64 // samples whose stack should have been copied
+
 	Nanoseconds uint64 // time in the program, with Options.Measure
 }
 
@@ -41,6 +45,9 @@ func (s *Sampler) Counters() (Counters, error) {
 		sum.Checks += c.Checks
 		sum.Searches += c.Searches
 		sum.Wakeups += c.Wakeups
+		sum.Copies += c.Copies
+		sum.CopiedBytes += c.CopiedBytes
+		sum.Uncopied += c.Uncopied
 		sum.Nanoseconds += c.Nanoseconds
 		for reason, n := range c.Reasons {
 			sum.Reasons[reason] += n

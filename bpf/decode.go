@@ -16,15 +16,18 @@ const (
 	recordExec   = 3
 	recordExit   = 4
 	recordFree   = 5
+	recordStack  = 6
 
+	recordComm  = 3
 	recordLost  = 2
 	recordMmap2 = 10
 )
 
-// Flags of a sample (SAMPLE_KERNEL and SAMPLE_MISS in abi.h).
+// Flags of a sample (SAMPLE_KERNEL and others in abi.h).
 const (
 	sampleKernel = 1
 	sampleMiss   = 2
+	sampleLeaf   = 4
 )
 
 // decodeSample reads a sample into d.sample, whose frames stay in the ring.
@@ -42,7 +45,7 @@ func (d *drain) decodeSample(data []byte) bool {
 	if r.Header.Flags&sampleMiss != 0 {
 		miss = int(unsafe.Sizeof(samplerMissingMapping{}) / 8)
 	}
-	if kernel+user+miss+registers+int(r.StackBytes+7)/8 > words {
+	if kernel+user+miss+registers > words {
 		return false
 	}
 	s := &d.sample
@@ -63,11 +66,65 @@ func (d *drain) decodeSample(data []byte) bool {
 		s.Miss = &d.miss
 		rest = rest[8*miss:]
 	}
-	s.Registers, rest = take[uint64](rest, registers)
-	if r.StackBytes > 0 {
-		s.Stack = rest[:r.StackBytes]
+	if registers > 0 {
+		s.Registers, _ = take[uint64](rest, registers)
+		s.Stack = d.stack(r.Cpu, r.Header.Time, r.StackBytes)
+		if r.Header.Flags&sampleLeaf == 0 {
+			s.Resume = max(0, user-1)
+		}
+	}
+	if len(s.Stack) == 0 {
+		s.Registers, s.Resume = nil, 0
 	}
 	return true
+}
+
+// stackCopy is the stack of the sample that a CPU takes next, as far as its
+// pieces have come.
+type stackCopy struct {
+	time uint64
+	data []byte
+}
+
+// maxStack is COPY_MAX of stack.h, the largest copy of a stack in bytes.
+const maxStack = 64 << 10
+
+// decodeStack appends a piece of a stack to those of its CPU. It is copied
+// because the rest may come with another batch.
+func (d *drain) decodeStack(data []byte) bool {
+	if len(data) < int(unsafe.Sizeof(samplerStackRecord{})) {
+		return false
+	}
+	r := (*samplerStackRecord)(unsafe.Pointer(&data[0]))
+	if int(r.Bytes) > len(r.Data) {
+		return false
+	}
+	copied := d.stacks[r.Cpu]
+	if copied == nil {
+		if d.stacks == nil {
+			d.stacks = make(map[uint32]*stackCopy)
+		}
+		copied = new(stackCopy)
+		d.stacks[r.Cpu] = copied
+	}
+	if copied.time != r.Header.Time {
+		copied.time, copied.data = r.Header.Time, copied.data[:0]
+	}
+	if len(copied.data)+int(r.Bytes) > maxStack {
+		return false
+	}
+	copied.data = append(copied.data, r.Data[:r.Bytes]...)
+	return true
+}
+
+// stack returns the copied stack of the sample that cpu took at time, nil
+// unless all of it came.
+func (d *drain) stack(cpu uint32, time uint64, bytes uint32) []byte {
+	copied := d.stacks[cpu]
+	if copied == nil || copied.time != time || len(copied.data) != int(bytes) {
+		return nil
+	}
+	return copied.data
 }
 
 // take returns the first n words of data, in place, and what follows them.

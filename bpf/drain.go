@@ -9,12 +9,20 @@ import (
 // drain is what Drain keeps between calls, so that it allocates nothing.
 type drain struct {
 	batch   []timed
-	mmaps   []Mmap // read, and not handed out yet
-	lost    uint64 // mapping records
+	mmaps   []mapRecord // read, and not handed out yet
+	lost    uint64      // mapping records
 	sample  Sample
 	process ProcessEvent
 	miss    Mapping
+	image   Image
+	stacks  map[uint32]*stackCopy // by CPU
 	names   map[[16]int8]string
+}
+
+// mapRecord is a record of perf's rings.
+type mapRecord struct {
+	Mmap
+	image bool // it is an Image, of which Mmap holds Time and PID
 }
 
 // timed is a record in the ring.
@@ -42,7 +50,7 @@ func (s *Sampler) Drain(handle func(Record)) error {
 	for _, ring := range s.mmaps {
 		ring.read(d.addMmap)
 	}
-	slices.SortStableFunc(d.mmaps, func(a, b Mmap) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(d.mmaps, func(a, b mapRecord) int { return cmp.Compare(a.Time, b.Time) })
 	if d.lost > 0 {
 		handle(&Lost{Time: now, Mmaps: d.lost})
 		d.lost = 0
@@ -58,7 +66,7 @@ func (s *Sampler) Drain(handle func(Record)) error {
 		sortBatch(d.batch)
 		for _, record := range d.batch {
 			for next < len(d.mmaps) && d.mmaps[next].Time <= record.time {
-				handle(&d.mmaps[next])
+				d.handMap(&d.mmaps[next], handle)
 				next++
 			}
 			d.hand(record.data, handle)
@@ -66,7 +74,7 @@ func (s *Sampler) Drain(handle func(Record)) error {
 		s.ring.release(position)
 	}
 	for next < len(d.mmaps) && d.mmaps[next].Time <= now {
-		handle(&d.mmaps[next])
+		d.handMap(&d.mmaps[next], handle)
 		next++
 	}
 	d.mmaps = slices.Delete(d.mmaps, 0, next)
@@ -82,15 +90,29 @@ func (d *drain) add(data []byte) {
 }
 
 // addMmap notes a record of a perf ring.
-func (d *drain) addMmap(kind uint32, body []byte) {
+func (d *drain) addMmap(kind uint32, misc uint16, body []byte) {
 	switch kind {
 	case recordMmap2:
 		if mmap, ok := parseMmap(body); ok {
-			d.mmaps = append(d.mmaps, mmap)
+			d.mmaps = append(d.mmaps, mapRecord{Mmap: mmap})
+		}
+	case recordComm:
+		if image, ok := parseComm(misc, body); ok {
+			d.mmaps = append(d.mmaps, mapRecord{Mmap: Mmap{Time: image.Time, PID: image.PID}, image: true})
 		}
 	case recordLost:
 		d.lost += lostCount(body)
 	}
+}
+
+// handMap hands out a record of perf's rings.
+func (d *drain) handMap(r *mapRecord, handle func(Record)) {
+	if r.image {
+		d.image = Image{Time: r.Time, PID: r.PID}
+		handle(&d.image)
+		return
+	}
+	handle(&r.Mmap)
 }
 
 // sortBatch orders records by time. CPUs take turns in the ring within
@@ -110,6 +132,8 @@ func (d *drain) hand(data []byte, handle func(Record)) {
 		if d.decodeSample(data) {
 			handle(&d.sample)
 		}
+	case recordStack:
+		d.decodeStack(data)
 	case recordFork, recordExec, recordExit, recordFree:
 		if d.decodeProcess(data) {
 			handle(&d.process)

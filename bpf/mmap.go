@@ -32,7 +32,7 @@ func openMmapRings(cpus []int) ([]*mmapRing, error) {
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
-		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll |
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitSampleIDAll |
 			unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Wakeup:  uint32(mmapRingPages * os.Getpagesize() / 2), // bytes
 		Clockid: unix.CLOCK_MONOTONIC,
@@ -77,13 +77,14 @@ func (r *mmapRing) close() {
 }
 
 // read calls visit for each record and gives its space back to the kernel.
-func (r *mmapRing) read(visit func(kind uint32, record []byte)) {
+func (r *mmapRing) read(visit func(kind uint32, misc uint16, record []byte)) {
 	const header = 8
 	head, tail := atomic.LoadUint64(&r.meta.Data_head), r.meta.Data_tail
 	mask := uint64(len(r.data) - 1)
 	for tail < head {
 		at := tail & mask
 		kind := binary.NativeEndian.Uint32(r.data[at:])
+		misc := binary.NativeEndian.Uint16(r.data[at+4:])
 		size := uint64(binary.NativeEndian.Uint16(r.data[at+6:]))
 		if size < header {
 			break
@@ -93,10 +94,27 @@ func (r *mmapRing) read(visit func(kind uint32, record []byte)) {
 			r.record = append(append(r.record[:0], record...), r.data[:size-uint64(len(record))]...)
 			record = r.record
 		}
-		visit(kind, record[header:])
+		visit(kind, misc, record[header:])
 		tail += size
 	}
 	atomic.StoreUint64(&r.meta.Data_tail, head)
+}
+
+// miscCommExec marks a PERF_RECORD_COMM that stands for an execve
+// (PERF_RECORD_MISC_COMM_EXEC, uapi/linux/perf_event.h).
+const miscCommExec = 1 << 13
+
+// parseComm reads the body of a PERF_RECORD_COMM: pid, tid, name, and the
+// sample id of openMmapRings. ok is false when it is no execve.
+func parseComm(misc uint16, body []byte) (image Image, ok bool) {
+	const trailer = 24
+	if misc&miscCommExec == 0 || len(body) < 8+trailer {
+		return image, false
+	}
+	return Image{
+		Time: binary.NativeEndian.Uint64(body[len(body)-trailer+8:]),
+		PID:  binary.NativeEndian.Uint32(body),
+	}, true
 }
 
 // parseMmap reads the body of a PERF_RECORD_MMAP2 whose sample id is that of

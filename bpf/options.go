@@ -50,6 +50,9 @@ type Options struct {
 	// Measure keeps the time that the program takes in Counters.Nanoseconds,
 	// at the price of two clock readings a sample.
 	Measure bool
+	// CopyAll copies the stack of every sample, so that user space can unwind
+	// it as well and compare.
+	CopyAll bool
 }
 
 // Bounds of the ring buffer by default. A CPU at 4,999 Hz makes about 3 MB of

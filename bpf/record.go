@@ -1,6 +1,7 @@
 package bpf
 
-// Record is what Drain hands out: *Sample, *ProcessEvent, *Mmap or *Lost.
+// Record is what Drain hands out: *Sample, *ProcessEvent, *Mmap, *Image or
+// *Lost.
 type Record interface{ record() }
 
 // FileKey identifies the contents of a mapped file as the kernel sees them: an
@@ -64,10 +65,15 @@ type Sample struct {
 	// Miss is the mapping of the last user frame when Reason is
 	// table_pending: a file that no Bind has named. It is nil otherwise.
 	Miss *Mapping
-	// Registers and Stack are raw copies for unwinding in user space. The
-	// record has room for them; nothing fills them yet.
+	// Registers and Stack are what is needed to go on in user space when
+	// Reason is table_pending, or with Options.CopyAll: PC, SP, FP, RBX (amd64)
+	// and LR (arm64) of the frame UserFrames[Resume], then, where that is the
+	// leaf or was interrupted by a signal, all general registers by DWARF
+	// number; and the memory from SP on, as much as is used. Both are nil when
+	// there was no room for them.
 	Registers []uint64
 	Stack     []byte
+	Resume    int
 }
 
 // Frame is FileID<<48 | file offset to look up. With file id 0 it is a process
@@ -125,6 +131,13 @@ type Mmap struct {
 	Path    string // as the process sees it; "[vdso]", "//anon" and the like otherwise
 }
 
+// Image reports that a process has given up its mappings in execve, before it
+// makes those of the new program. The ProcessEvent follows when all are made.
+type Image struct {
+	Time uint64 // ns, CLOCK_MONOTONIC
+	PID  uint32
+}
+
 // Lost reports records that did not fit.
 type Lost struct {
 	Time  uint64 // ns, CLOCK_MONOTONIC, when the loss was noticed
@@ -134,4 +147,5 @@ type Lost struct {
 func (*Sample) record()       {}
 func (*ProcessEvent) record() {}
 func (*Mmap) record()         {}
+func (*Image) record()        {}
 func (*Lost) record()         {}

@@ -46,17 +46,50 @@ func TestDecodeSample(t *testing.T) {
 		t.Errorf("frame is offset %d of file %d", offset, id)
 	}
 
+	// The copy of the stack comes in pieces before the sample.
 	header.Header.Flags, header.Registers, header.StackBytes = 0, 2, 5
-	data = sampleBytes(header, 100, 200, 300, 1, 2, 0x0504030201)
-	if !d.decodeSample(data) || !slices.Equal(d.sample.Registers, []uint64{1, 2}) || !slices.Equal(d.sample.Stack, []byte{1, 2, 3, 4, 5}) {
-		t.Errorf("raw copies: %v %v", d.sample.Registers, d.sample.Stack)
+	data = sampleBytes(header, 100, 200, 300, 1, 2)
+	piece := samplerStackRecord{Cpu: 3, Bytes: 3, Data: [4096]uint8{1, 2, 3, 99}}
+	piece.Header.Time = 6
+	give := func(piece samplerStackRecord) bool {
+		return d.decodeStack(unsafe.Slice((*byte)(unsafe.Pointer(&piece)), unsafe.Sizeof(piece)))
+	}
+	stale := piece
+	stale.Header.Time = 5
+	give(stale)
+	give(piece)
+	other := piece
+	other.Cpu = 2
+	give(other)
+	if !d.decodeSample(data) || d.sample.Registers != nil || d.sample.Stack != nil {
+		t.Errorf("raw copies, before all pieces came: %v %v", d.sample.Registers, d.sample.Stack)
+	}
+	piece.Bytes, piece.Data = 2, [4096]uint8{4, 5}
+	give(piece)
+	if !d.decodeSample(data) || !slices.Equal(d.sample.Registers, []uint64{1, 2}) || !slices.Equal(d.sample.Stack, []byte{1, 2, 3, 4, 5}) || d.sample.Resume != 1 {
+		t.Errorf("raw copies: %v %v of frame %d", d.sample.Registers, d.sample.Stack, d.sample.Resume)
+	}
+	header.Header.Flags = sampleLeaf
+	if !d.decodeSample(sampleBytes(header, 100, 200, 300, 1, 2)) || d.sample.Resume != 0 || d.sample.Stack == nil {
+		t.Errorf("registers of the leaf: %v of frame %d", d.sample.Registers, d.sample.Resume)
+	}
+	piece.Bytes = 4097
+	if give(piece) {
+		t.Error("accepted a piece larger than its record")
+	}
+	piece.Bytes, piece.Header.Time = 4096, 7
+	for range maxStack / 4096 {
+		give(piece)
+	}
+	if give(piece) || len(d.stacks[3].data) != maxStack {
+		t.Errorf("kept %d bytes of a stack, want %d at most", len(d.stacks[3].data), maxStack)
 	}
 }
 
 func TestDecodeSampleRefusesLengthsThatDoNotAddUp(t *testing.T) {
-	header := samplerSampleRecord{KernelFrames: 1, UserFrames: 2, Registers: 1, StackBytes: 9}
+	header := samplerSampleRecord{KernelFrames: 1, UserFrames: 2, Registers: 1}
 	header.Header.Flags = sampleMiss
-	whole := sampleBytes(header, make([]uint64, 1+2+6+1+2)...)
+	whole := sampleBytes(header, make([]uint64, 1+2+6+1)...)
 	var d drain
 	if !d.decodeSample(whole) {
 		t.Fatal("a well-formed sample is refused")
@@ -91,6 +124,23 @@ func TestParseMmap(t *testing.T) {
 	}
 }
 
+func TestParseComm(t *testing.T) {
+	body := binary.NativeEndian.AppendUint64(nil, 2<<32|1)
+	body = append(body, "cat\x00\x00\x00\x00\x00"...)
+	for _, word := range []uint64{2<<32 | 1, 4321, 3} {
+		body = binary.NativeEndian.AppendUint64(body, word)
+	}
+	if got, ok := parseComm(miscCommExec, body); !ok || got != (Image{Time: 4321, PID: 1}) {
+		t.Errorf("got %+v, %v", got, ok)
+	}
+	if _, ok := parseComm(0, body); ok {
+		t.Error("took a new name for a new program")
+	}
+	if _, ok := parseComm(miscCommExec, body[:24]); ok {
+		t.Error("accepted a truncated record")
+	}
+}
+
 // A record that wraps around the end of perf's ring is put together.
 func TestMmapRingWraps(t *testing.T) {
 	data := make([]byte, 64)
@@ -110,7 +160,7 @@ func TestMmapRingWraps(t *testing.T) {
 	put(72, 2, 24, 'y')
 	ring := &mmapRing{meta: meta, data: data}
 	var got []string
-	ring.read(func(kind uint32, record []byte) { got = append(got, string(rune('0'+kind))+string(record)) })
+	ring.read(func(kind uint32, _ uint16, record []byte) { got = append(got, string(rune('0'+kind))+string(record)) })
 	if want := []string{":" + strings.Repeat("x", 16), "2" + strings.Repeat("y", 16)}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -7,18 +7,22 @@
 #include "abi.h"
 #include "maps.h"
 #include "registers.h"
-#include "stack.h"
 #include "mappings.h"
+#include "stack.h"
 #include "unwind.h"
 #include "processes.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* No map holds this type: it is named here for the generated Go. */
+/* No map holds these types: they are named here for the generated Go. */
 const struct process_record *process_record_type __attribute__((unused));
+const struct stack_record *stack_record_type __attribute__((unused));
 
 #define WAKEUP_INTERVAL 1000000	     /* ns, at least, between wakeups by a CPU */
 #define MISS_INTERVAL 50000000 /* ns, at least, between wakeups for one file */
+
+/* What copy_stack() adds to a sample at most. */
+#define COPIED_WORDS (sizeof(struct frame_registers) / 8 + GENERAL_REGS)
 
 struct loop {
 	struct cpu_state *c;
@@ -53,7 +57,8 @@ static __always_inline u64 wakeup_flag(struct cpu_state *c, u64 now)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-/* Appends the mapping that has no table, and sends the sample. */
+/* Appends the mapping that has no table and the copied registers, and sends the
+ * sample. */
 static __always_inline void send(struct cpu_state *c, u64 now)
 {
 	struct sample_record *r = &c->record;
@@ -65,6 +70,17 @@ static __always_inline void send(struct cpu_state *c, u64 now)
 		*(struct missing_mapping *)&c->frames[words] = c->missing;
 		words += 6;
 		r->header.flags |= SAMPLE_MISS;
+	}
+	r->registers = 0;
+	r->stack_bytes = 0;
+	if (c->copy_registers && words <= FRAME_WORDS - COPIED_WORDS) {
+		*(struct frame_registers *)&c->frames[words] = c->copied_frame;
+		__builtin_memcpy(&c->frames[words + 5], c->copied_general, sizeof(c->copied_general));
+		words += c->copy_registers;
+		r->registers = c->copy_registers;
+		r->stack_bytes = c->copied;
+		if (copy_all)
+			r->header.flags |= SAMPLE_LEAF;
 	}
 	if (words > FRAME_WORDS)
 		words = FRAME_WORDS;
@@ -134,7 +150,11 @@ static __always_inline void sample_user(struct cpu_state *c, struct task_struct 
 	c->window_bytes = 0;
 	c->current.start = c->current.end = 0;
 	c->reason = STOP_TOO_MANY_FRAMES;
+	if (copy_all)
+		copy_stack(c);
 	bpf_loop(MAX_USER_FRAMES + 1, unwind_step, &loop, 0);
+	if (!copy_all && c->reason == STOP_TABLE_PENDING)
+		copy_stack(c);
 }
 
 SEC("perf_event")
@@ -158,6 +178,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	c->cpu = cpu;
 	c->user_frames = 0;
 	c->frame_words = 0;
+	c->copied = 0;
+	c->copy_registers = 0;
 	task = bpf_get_current_task_btf();
 	kernel = in_kernel(&ctx->regs);
 

@@ -60,8 +60,7 @@ func Load(options Options) (*Sampler, error) {
 	}
 	s := &Sampler{options: o}
 	if err := s.open(cpus, possible); err != nil {
-		s.release()
-		return nil, err
+		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }
@@ -156,10 +155,15 @@ func (s *Sampler) size(spec *ebpf.CollectionSpec, possible int) error {
 	if s.options.Measure {
 		measure = 1
 	}
+	copyAll := uint32(0)
+	if s.options.CopyAll {
+		copyAll = 1
+	}
 	for name, value := range map[string]any{
 		samplerVarPageShift:   uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 		samplerVarSlotBits:    slotBits,
 		samplerVarMeasure:     measure,
+		samplerVarCopyAll:     copyAll,
 		samplerVarRingQuarter: uint64(s.options.RingBytes / 4),
 		samplerVarLoadTime:    monotonic(),
 	} {

@@ -37,6 +37,9 @@ type samplerCounters struct {
 	Checks      uint64
 	Searches    uint64
 	Wakeups     uint64
+	Copies      uint64
+	CopiedBytes uint64
+	Uncopied    uint64
 	Nanoseconds uint64
 	Reasons     [16]uint64
 }
@@ -76,9 +79,15 @@ type samplerCpuState struct {
 		Flags     uint16
 		Epoch     uint32
 	}
-	Missing    samplerMissingMapping
-	LastWakeup uint64
-	Wakeups    [16]struct {
+	Missing       samplerMissingMapping
+	LastWakeup    uint64
+	CopyBudget    uint64
+	CopyTime      uint64
+	Copied        uint32
+	CopyRegisters uint32
+	CopiedFrame   samplerFrameRegisters
+	CopiedGeneral [32]uint64
+	Wakeups       [16]struct {
 		_    structs.HostLayout
 		Ino  uint64
 		Time uint64
@@ -114,6 +123,15 @@ type samplerFileKey struct {
 	Dev   uint32
 	Gen   uint32
 	Mtime uint64
+}
+
+type samplerFrameRegisters struct {
+	_  structs.HostLayout
+	Pc uint64
+	Sp uint64
+	Fp uint64
+	Bx uint64
+	Lr uint64
 }
 
 type samplerMissingMapping struct {
@@ -205,6 +223,15 @@ type samplerSampleRecord struct {
 	Reserved     uint32
 }
 
+type samplerStackRecord struct {
+	_       structs.HostLayout
+	Header  samplerRecordHeader
+	Address uint64
+	Cpu     uint32
+	Bytes   uint32
+	Data    [4096]uint8
+}
+
 type samplerTablePage struct {
 	_     structs.HostLayout
 	First uint32
@@ -265,6 +292,7 @@ const (
 	samplerProgProcessFork      = "process_fork"
 	samplerProgProcessFree      = "process_free"
 	samplerProgSample           = "sample"
+	samplerVarCopyAll           = "copy_all"
 	samplerVarGeneration        = "generation"
 	samplerVarLoadTime          = "load_time"
 	samplerVarMeasure           = "measure"
@@ -273,6 +301,7 @@ const (
 	samplerVarRingQuarter       = "ring_quarter"
 	samplerVarRunsActive        = "runs_active"
 	samplerVarSlotBits          = "slot_bits"
+	samplerVarStackRecordType   = "stack_record_type"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -347,6 +376,7 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
+	CopyAll           *ebpf.VariableSpec `ebpf:"copy_all"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	LoadTime          *ebpf.VariableSpec `ebpf:"load_time"`
 	Measure           *ebpf.VariableSpec `ebpf:"measure"`
@@ -355,6 +385,7 @@ type samplerVariableSpecs struct {
 	RingQuarter       *ebpf.VariableSpec `ebpf:"ring_quarter"`
 	RunsActive        *ebpf.VariableSpec `ebpf:"runs_active"`
 	SlotBits          *ebpf.VariableSpec `ebpf:"slot_bits"`
+	StackRecordType   *ebpf.VariableSpec `ebpf:"stack_record_type"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -414,6 +445,7 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
+	CopyAll           *ebpf.Variable `ebpf:"copy_all"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	LoadTime          *ebpf.Variable `ebpf:"load_time"`
 	Measure           *ebpf.Variable `ebpf:"measure"`
@@ -422,6 +454,7 @@ type samplerVariables struct {
 	RingQuarter       *ebpf.Variable `ebpf:"ring_quarter"`
 	RunsActive        *ebpf.Variable `ebpf:"runs_active"`
 	SlotBits          *ebpf.Variable `ebpf:"slot_bits"`
+	StackRecordType   *ebpf.Variable `ebpf:"stack_record_type"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -117,6 +117,7 @@ enum record_kind {
 	RECORD_EXEC,
 	RECORD_EXIT,
 	RECORD_FREE,
+	RECORD_STACK,
 };
 
 struct record_header {
@@ -128,8 +129,12 @@ struct record_header {
 
 #define SAMPLE_KERNEL 1 /* interrupted in kernel mode */
 #define SAMPLE_MISS 2	/* a struct missing_mapping follows the frames */
+#define SAMPLE_LEAF 4	/* the registers are those of the leaf, not of the last frame */
 
-/* Followed by kernel frames, user frames, missing mapping, registers, stack. */
+/*
+ * Followed by kernel frames, user frames, missing mapping, registers. The copy
+ * of the stack is in records of their own, before this one in the ring.
+ */
 struct sample_record {
 	struct record_header header;
 	u32 pid;
@@ -142,9 +147,34 @@ struct sample_record {
 	u8 reason;
 	u16 kernel_frames;
 	u16 user_frames;
-	u16 registers;	 /* 8-byte words; 0 so far */
-	u32 stack_bytes; /* 0 so far */
+	u16 registers;	 /* 8-byte words: struct frame_registers and, where they are
+			  * known, the general registers by DWARF number; or 0 */
+	u32 stack_bytes; /* copied from the stack pointer on */
 	u32 reserved;
+};
+
+/* The registers of the frame at which unwinding stopped. */
+struct frame_registers {
+	u64 pc;
+	u64 sp;
+	u64 fp;
+	u64 bx;
+	u64 lr;
+};
+
+/*
+ * A piece of the stack, at most up to the end of a page: where less is mapped
+ * than is asked for, a read fails as a whole. Its time and CPU are those of the
+ * sample that follows.
+ */
+#define STACK_PIECE 4096
+
+struct stack_record {
+	struct record_header header;
+	u64 address;
+	u32 cpu;
+	u32 bytes; /* used of data */
+	u8 data[STACK_PIECE];
 };
 
 struct usage {
@@ -204,6 +234,9 @@ struct counters {
 	u64 checks;	/* cached mappings compared with the address space */
 	u64 searches;	/* rules looked up in tables */
 	u64 wakeups;
+	u64 copies;	/* samples with a copy of their stack */
+	u64 copied_bytes;
+	u64 uncopied;	/* samples that should have had one */
 	u64 nanoseconds;
 	u64 reasons[STOP_REASONS];
 };

@@ -112,6 +112,7 @@ typedef struct {
 
 struct mm_struct {
 	struct maple_tree mm_mt;
+	unsigned long start_stack;
 	mm_context_t context;
 } CORE;
 

@@ -97,6 +97,12 @@ struct cpu_state {
 	struct mapping current;
 	struct missing_mapping missing;
 	u64 last_wakeup;
+	u64 copy_budget;    /* bytes of stack that may be copied now */
+	u64 copy_time;	    /* when it was that much, ns */
+	u32 copied;	    /* bytes of the stack of this sample */
+	u32 copy_registers; /* words of the next two that are sent, or 0 */
+	struct frame_registers copied_frame;
+	u64 copied_general[GENERAL_REGS];
 	struct wakeup wakeups[WAKEUPS];
 
 	u64 general[GENERAL_REGS]; /* by DWARF number */
@@ -168,6 +174,7 @@ struct {
 const volatile u32 page_shift = 12;
 const volatile u32 slot_bits = 6; /* slots of a CPU, as a power of two */
 const volatile u32 measure = 0;
+const volatile u32 copy_all = 0; /* copy every stack, to compare both unwinders */
 const volatile u64 ring_quarter = 2 << 20;
 const volatile u64 load_time = 0;
 

@@ -48,4 +48,120 @@ static __always_inline int read_stack(struct cpu_state *c, u64 addr)
 	return 0;
 }
 
+/* What a sample may copy of its stack, and what a CPU may copy: BUDGET bytes at
+ * once, RATE bytes in each 1024 ns after that (32 MB/s). */
+#define COPY_MAX (64 << 10)
+#define COPY_PIECES (COPY_MAX / STACK_PIECE)
+#define COPY_BUDGET (1 << 20)
+#define COPY_RATE 32
+
+/*
+ * Returns the end of the used part of the stack that sp points into, or 0: the
+ * kernel knows where the stack of a main thread began; any other may reach to
+ * the end of its mapping.
+ */
+static __always_inline u64 stack_end(struct cpu_state *c, u64 sp)
+{
+	struct mm_struct *mm = (void *)c->mm;
+	u64 vma = find_vma(c, sp), start, end;
+
+	if (!vma || bpf_probe_read_kernel(c->vma, sizeof(c->vma), (void *)vma))
+		return 0;
+	start = VMA_WORD(c, vm_start);
+	end = VMA_WORD(c, vm_end);
+	if (sp < start || sp >= end || VMA_WORD(c, vm_mm) != c->mm)
+		return 0;
+	start = BPF_CORE_READ(mm, start_stack);
+	return sp < start && start < end ? start : end;
+}
+
+/* Sends a piece of the stack from address on; returns its length, or 0. */
+static __always_inline u64 send_piece(struct cpu_state *c, u64 address, u64 end)
+{
+	u64 bytes = STACK_PIECE - (address & (STACK_PIECE - 1));
+	struct stack_record *r;
+
+	if (bytes > end - address)
+		bytes = end - address;
+	/* The verifier of 6.1 believes only what is checked at the end. */
+	asm volatile("" : "+r"(bytes));
+	if (!bytes || bytes > STACK_PIECE)
+		return 0;
+	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r)
+		return 0;
+	r->header.time = c->record.header.time;
+	r->header.length = sizeof(*r);
+	r->header.kind = RECORD_STACK;
+	r->header.flags = 0;
+	r->address = address;
+	r->cpu = c->cpu;
+	r->bytes = bytes;
+	if (bpf_probe_read_user(r->data, bytes, (void *)address)) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return bytes;
+}
+
+/*
+ * Copies the registers of the current frame and the stack from there on, for
+ * user space to go on with. Half of the ring is left to samples.
+ */
+__noinline int copy_stack(struct cpu_state *c)
+{
+	u64 now, address, end, earned;
+
+	if (!c)
+		return 1;
+	now = c->record.header.time;
+	earned = (now - c->copy_time) / 1024 * COPY_RATE;
+	c->copy_time = now;
+	if (earned > COPY_BUDGET || c->copy_budget + earned > COPY_BUDGET)
+		c->copy_budget = COPY_BUDGET;
+	else
+		c->copy_budget += earned;
+	address = c->sp;
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * ring_quarter)
+		goto uncopied;
+	end = stack_end(c, address);
+	if (end > address + COPY_MAX)
+		end = address + COPY_MAX;
+	if (end <= address || end - address > c->copy_budget)
+		goto uncopied;
+	c->copied_frame.pc = c->pc;
+	c->copied_frame.sp = address;
+	c->copied_frame.fp = c->fp;
+	c->copied_frame.bx = c->bx;
+	c->copied_frame.lr = c->lr;
+	c->copy_registers = sizeof(c->copied_frame) / 8;
+	if (c->exact) {
+		__builtin_memcpy(c->copied_general, c->general, sizeof(c->general));
+		c->copy_registers += GENERAL_REGS;
+	}
+	for (u32 i = 0; i < COPY_PIECES; i++) {
+		u64 bytes;
+
+		if (address >= end)
+			break;
+		bytes = send_piece(c, address, end);
+		if (!bytes)
+			break;
+		address += bytes;
+		c->copied += bytes;
+	}
+	if (!c->copied) {
+		c->copy_registers = 0;
+		goto uncopied;
+	}
+	c->copy_budget -= c->copied;
+	c->counters.copies++;
+	c->counters.copied_bytes += c->copied;
+	return 0;
+uncopied:
+	c->counters.uncopied++;
+	return 0;
+}
+
 #endif
