@@ -27,6 +27,7 @@ type builder struct {
 	frames    map[uint64]frameLocation // what userLocation found
 	mappings  map[any]*profile.Mapping
 	cgroups   map[uint64]string
+	labels    map[labels]*sampleLabels
 
 	unsymbolized uint64 // target samples whose leaf has no function name
 }
@@ -71,6 +72,7 @@ func newBuilder(p *profile.Profile, t *tables, k *kernelSymbols) *builder {
 		frames:    map[uint64]frameLocation{},
 		mappings:  map[any]*profile.Mapping{},
 		cgroups:   map[uint64]string{},
+		labels:    map[labels]*sampleLabels{},
 	}
 }
 
@@ -214,25 +216,43 @@ func rootName(reason unwind.StopReason) string {
 	return "[truncated: " + reason.String() + "]"
 }
 
-// label sets the labels of architecture: strings for names, numbers for
-// numbers.
+// sampleLabels are labels as a profile has them: strings for names, numbers
+// for numbers.
+type sampleLabels struct {
+	names   map[string][]string
+	numbers map[string][]int64
+	units   map[string][]string
+}
+
+// label sets the labels of a sample. Samples with equal labels share them:
+// written out for each, they would take several times the stacks.
 func (b *builder) label(sample *profile.Sample, s *stack) {
-	sample.Label = map[string][]string{"comm": {s.comm}}
-	if !s.target {
-		return
+	shared := b.labels[s.labels]
+	if shared == nil {
+		shared = b.newLabels(s.labels)
+		b.labels[s.labels] = shared
 	}
-	sample.Label["target"] = []string{"1"}
-	if s.pid == 0 {
-		return // clipped: see stacks.add
+	sample.Label, sample.NumLabel, sample.NumUnit = shared.names, shared.numbers, shared.units
+}
+
+func (b *builder) newLabels(l labels) *sampleLabels {
+	out := &sampleLabels{names: map[string][]string{"comm": {l.comm}}}
+	if !l.target {
+		return out
 	}
-	sample.Label["thread"] = []string{s.thread}
-	if path := b.cgroup(s.cgroup); path != "" {
-		sample.Label["cgroup"] = []string{path}
+	out.names["target"] = []string{"1"}
+	if l.pid == 0 {
+		return out // clipped: see stacks.add
 	}
-	sample.NumLabel = map[string][]int64{
-		"pid": {int64(s.pid)}, "tid": {int64(s.tid)}, "cpu": {int64(s.cpu)}, "second": {int64(s.second)},
+	out.names["thread"] = []string{l.thread}
+	if path := b.cgroup(l.cgroup); path != "" {
+		out.names["cgroup"] = []string{path}
 	}
-	sample.NumUnit = map[string][]string{"second": {"seconds"}}
+	out.numbers = map[string][]int64{
+		"pid": {int64(l.pid)}, "tid": {int64(l.tid)}, "cpu": {int64(l.cpu)}, "second": {int64(l.second)},
+	}
+	out.units = map[string][]string{"second": {"seconds"}}
+	return out
 }
 
 func (b *builder) cgroup(id uint64) string {

@@ -2,6 +2,8 @@ package capture
 
 import (
 	"encoding/binary"
+	"hash/maphash"
+	"slices"
 
 	"github.com/tollgate-dev/tollgate/unwind"
 )
@@ -32,16 +34,26 @@ type stack struct {
 	reason   unwind.StopReason
 	inKernel bool // interrupted in kernel mode
 	count    uint64
+	next     *stack // with the same hash
+}
+
+// like tells whether s and other count as one.
+func (s *stack) like(other *stack) bool {
+	return s.labels == other.labels && s.reason == other.reason && s.inKernel == other.inKernel &&
+		slices.Equal(s.kernel, other.kernel) && slices.Equal(s.user, other.user)
 }
 
 // stacks counts the samples of one run.
 type stacks struct {
-	maxBytes int
-	index    map[string]*stack
-	list     []*stack // in order of first appearance
-	key      []byte   // scratch
-	bytes    int
-	clipped  uint64 // samples that lost labels or frames because memory was short
+	maxBytes   int // of all stacks
+	maxOutside int // of those outside the target
+	seed       maphash.Seed
+	index      map[uint64]*stack // by hash
+	list       []*stack          // in order of first appearance
+	key        []byte            // scratch
+	bytes      int
+	outside    int    // bytes of stacks outside the target
+	clipped    uint64 // samples that lost labels or frames because memory was short
 }
 
 // defaultStackBytes bounds the memory of one run's stacks. Ten minutes at
@@ -49,11 +61,18 @@ type stacks struct {
 // samples are alike.
 const defaultStackBytes = 512 << 20
 
-// stackOverhead is about what a stack takes beside its frames and strings.
-const stackOverhead = 250
+// defaultOutsideBytes bounds what the rest of the machine takes of it. It is
+// there to explain noise, and some thousand distinct stacks do.
+const defaultOutsideBytes = 2 << 20
+
+// stackOverhead is about what a stack takes beside its frames.
+const stackOverhead = 200
 
 func newStacks() *stacks {
-	return &stacks{maxBytes: defaultStackBytes, index: map[string]*stack{}}
+	return &stacks{
+		maxBytes: defaultStackBytes, maxOutside: defaultOutsideBytes,
+		seed: maphash.MakeSeed(), index: map[uint64]*stack{},
+	}
 }
 
 // add counts one sample. s and its slices are only read.
@@ -83,58 +102,63 @@ func (t *stacks) add(s *stack) {
 // count adds one to the stack like s; ok is false when it is a new one and
 // it would take more than limit bytes.
 func (t *stacks) count(s *stack, limit int) (ok bool) {
-	t.encode(s)
-	if known := t.index[string(t.key)]; known != nil {
+	hash := t.hash(s)
+	if known := t.find(hash, s); known != nil {
 		known.count++
 		return true
 	}
-	if t.bytes+t.size(s) > limit {
+	size := s.size()
+	if t.bytes+size > limit || !s.target && t.outside+size > t.maxOutside {
 		return false
 	}
-	t.insert(s)
+	t.store(hash, s)
 	return true
 }
 
 // insert adds one to the stack like s, whatever the memory. Leaves are few.
 func (t *stacks) insert(s *stack) {
-	t.encode(s)
-	if known := t.index[string(t.key)]; known != nil {
+	hash := t.hash(s)
+	if known := t.find(hash, s); known != nil {
 		known.count++
 		return
 	}
+	t.store(hash, s)
+}
+
+func (t *stacks) find(hash uint64, s *stack) *stack {
+	known := t.index[hash]
+	for known != nil && !known.like(s) {
+		known = known.next
+	}
+	return known
+}
+
+// store adds a new stack.
+func (t *stacks) store(hash uint64, s *stack) {
 	own := *s
 	frames := make([]uint64, 0, len(s.kernel)+len(s.user))
 	frames = append(append(frames, s.kernel...), s.user...)
 	own.kernel, own.user = frames[:len(s.kernel):len(s.kernel)], frames[len(s.kernel):]
 	own.count = 1
-	t.index[string(t.key)] = &own
+	own.next = t.index[hash]
+	t.index[hash] = &own
 	t.list = append(t.list, &own)
-	t.bytes += t.size(s)
+	t.bytes += own.size()
+	if !own.target {
+		t.outside += own.size()
+	}
 }
 
-func (t *stacks) size(s *stack) int {
-	return stackOverhead + len(t.key) + 8*(len(s.kernel)+len(s.user))
-}
+// size is about how many bytes the stack takes when it is stored.
+func (s *stack) size() int { return stackOverhead + 8*(len(s.kernel)+len(s.user)) }
 
-// encode writes everything that tells s apart into t.key.
-func (t *stacks) encode(s *stack) {
+// hash returns a hash of what tells s apart.
+func (t *stacks) hash(s *stack) uint64 {
 	key := t.key[:0]
-	var flags byte
-	if s.target {
-		flags |= 1
-	}
-	if s.inKernel {
-		flags |= 2
-	}
-	key = append(key, flags, byte(s.reason))
-	key = append(append(key, s.comm...), 0)
-	key = append(append(key, s.thread...), 0)
-	key = binary.LittleEndian.AppendUint32(key, s.pid)
+	key = append(key, byte(s.reason))
+	key = append(append(key, s.comm...), s.thread...)
 	key = binary.LittleEndian.AppendUint32(key, s.tid)
-	key = binary.LittleEndian.AppendUint32(key, s.cpu)
-	key = binary.LittleEndian.AppendUint32(key, s.second)
-	key = binary.LittleEndian.AppendUint64(key, s.cgroup)
-	key = binary.LittleEndian.AppendUint32(key, uint32(len(s.kernel)))
+	key = binary.LittleEndian.AppendUint32(key, s.second<<16^s.cpu)
 	for _, frame := range s.kernel {
 		key = binary.LittleEndian.AppendUint64(key, frame)
 	}
@@ -142,4 +166,5 @@ func (t *stacks) encode(s *stack) {
 		key = binary.LittleEndian.AppendUint64(key, frame)
 	}
 	t.key = key
+	return maphash.Bytes(t.seed, key)
 }

@@ -86,3 +86,46 @@ func TestStacksAreBoundedAndNoSampleIsDropped(t *testing.T) {
 		t.Errorf("%d bytes for a limit of %d, %d clipped", table.bytes, table.maxBytes, table.clipped)
 	}
 }
+
+func TestStacksOutsideTheTargetAreBounded(t *testing.T) {
+	table := newStacks()
+	table.maxOutside = 16 << 10
+	for i := range uint64(1000) {
+		table.add(&stack{labels: labels{comm: "other"}, user: []uint64{i % 5, i, i + 1}})
+		table.add(&stack{labels: labels{target: true, comm: "c", pid: 1}, user: []uint64{i % 5, i, i + 1}})
+	}
+	var outside, target, whole uint64
+	for _, s := range table.list {
+		switch {
+		case !s.target:
+			outside += s.count
+		case len(s.user) == 3:
+			whole += s.count
+			fallthrough
+		default:
+			target += s.count
+		}
+	}
+	if outside != 1000 || target != 1000 || whole != 1000 {
+		t.Errorf("%d samples outside, %d of the target, %d of them whole; want 1000 of each", outside, target, whole)
+	}
+	if table.outside > 2*table.maxOutside || table.clipped == 0 {
+		t.Errorf("%d bytes outside for a limit of %d, %d clipped", table.outside, table.maxOutside, table.clipped)
+	}
+}
+
+// Stacks of one hash must not be taken for each other.
+func TestStacksOfOneHash(t *testing.T) {
+	table := newStacks()
+	a := &stack{labels: labels{comm: "ab", thread: "c", target: true}, user: []uint64{1}}
+	b := &stack{labels: labels{comm: "a", thread: "bc", target: true}, user: []uint64{1}}
+	if table.hash(a) != table.hash(b) {
+		t.Fatal("the hashes differ: choose other stacks")
+	}
+	table.add(a)
+	table.add(b)
+	table.add(a)
+	if len(table.list) != 2 || table.list[0].count != 2 || table.list[1].count != 1 {
+		t.Errorf("%d stacks, want two, seen twice and once", len(table.list))
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tollgate-dev/tollgate/internal/safeelf"
 	"github.com/tollgate-dev/tollgate/symbol"
 )
 
@@ -19,8 +20,9 @@ import (
 // kept across runs: the same code is hit again.
 type symbols struct {
 	binary *symbol.Binary
-	failed bool // there is nothing to ask
-	busy   bool // being asked without the lock of tables
+	view   *safeelf.File // of the file, for binary alone
+	failed bool          // there is nothing to ask
+	busy   bool          // being asked without the lock of tables
 	start  uint64
 	limit  uint64 // vaddrs of executable segments
 	offset uint64 // file offset of start
@@ -36,7 +38,8 @@ type resolved struct {
 func (s *symbols) close() {
 	if s.binary != nil {
 		s.binary.Close()
-		s.binary = nil
+		s.view.Close()
+		s.binary, s.view = nil, nil
 	}
 }
 
@@ -51,6 +54,7 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 		object  *object
 		code    *code
 		offsets []uint64
+		target  bool
 	}
 	var tasks []task
 	t.mu.Lock()
@@ -67,7 +71,7 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 		}
 		slices.Sort(missing) // neighbours share what is parsed of the debug information
 		o.symbols.busy = true
-		tasks = append(tasks, task{o, t.reopen(o), slices.Compact(missing)})
+		tasks = append(tasks, task{o, t.reopen(o), slices.Compact(missing), o.target()})
 	}
 	t.mu.Unlock()
 	// The largest first: it is the one to wait for.
@@ -93,6 +97,12 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 				}
 				mu.Unlock()
 				task.object.symbols.resolve(task.object.path, task.code, task.offsets, debugDirs, stop)
+				if !task.target {
+					// The lines stay. What the target runs will be asked for
+					// more of them in the next run; the rest of the machine is
+					// too much to keep.
+					task.object.symbols.close()
+				}
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -155,10 +165,15 @@ func (s *symbols) resolve(path string, c *code, offsets []uint64, debugDirs []st
 	}
 	if s.binary == nil && !s.failed {
 		err := guard(func() (err error) {
-			s.binary, err = symbol.New(c.elf, symbol.Options{Name: filepath.Base(path), Path: path, DebugDirs: debugDirs, Memory: symbolBytes})
+			if s.view, err = c.image.elf(); err != nil {
+				return err
+			}
+			s.binary, err = symbol.New(s.view, symbol.Options{Name: filepath.Base(path), Path: path, DebugDirs: debugDirs, Memory: symbolBytes})
 			return err
 		})
-		s.failed = err != nil
+		if s.failed = err != nil; s.failed && s.view != nil {
+			s.view.Close()
+		}
 	}
 	for _, off := range offsets {
 		if stop() {

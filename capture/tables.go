@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -302,6 +303,11 @@ func (o *object) lastUse() (last uint64) {
 		last = max(last, f.lastUse)
 	}
 	return last
+}
+
+// target tells whether a target needs the object.
+func (o *object) target() bool {
+	return slices.ContainsFunc(o.files, func(f *mappedFile) bool { return f.target })
 }
 
 func (o *object) close() {
