@@ -45,9 +45,12 @@ func (c *comparison) collect() {
 	shifted := c.shift.equivalent(o)
 	for f := range res.Functions {
 		c.fill(&res.Functions[f], f, bound)
-		res.Functions[f].Shifted = shifted && c.shift.members[f]
+		if shifted && c.shift.members[f] {
+			res.Functions[f].Shifted, res.Functions[f].domain = true, c.shift
+		}
 	}
 	c.correct()
+	c.findShifts()
 	c.testFamilies()
 	c.summarisePower()
 }

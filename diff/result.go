@@ -156,10 +156,12 @@ type Delta struct {
 	Weight             float64
 	// Tested: the pooled mean share reached Options.MinShare.
 	Tested bool
-	// Shifted: only one side has the function, and the functions that only one
-	// side has did not grow as a whole. It is reported as CostShift, and its
-	// bound does not stand against a pass.
+	// Shifted: the cost moved. Either only one side has the function, and the
+	// functions that only one side has did not grow as a whole; or its callers
+	// with what they call, its file or its package did not. It is reported as
+	// CostShift, and its bound does not stand against a pass.
 	Shifted bool
+	domain  *shiftDomain // that it moved in, where Shifted
 
 	ShareBase, ShareHead float64
 	// SamplesBase and SamplesHead are mean self samples per run.

@@ -48,7 +48,7 @@ func (c *comparison) find() {
 			f := c.finding(d, Regression, Fails, d.P, d.Q)
 			switch {
 			case d.Shifted:
-				f.Kind, f.Severity, f.Text = CostShift, Warns, c.shift.text(c.options)
+				f.Kind, f.Severity, f.Text = CostShift, Warns, d.domain.text(c.options)
 			case d.Effect < c.options.FailEffect:
 				f.Severity = Warns
 				f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*c.options.FailEffect)
@@ -57,7 +57,7 @@ func (c *comparison) find() {
 		case d.QImprove <= res.FunctionAlpha && d.Effect <= -c.options.FailEffect:
 			f := c.finding(d, Improvement, Informs, d.PImprove, d.QImprove)
 			if d.Shifted {
-				f.Kind, f.Text = CostShift, c.shift.text(c.options)
+				f.Kind, f.Text = CostShift, d.domain.text(c.options)
 			}
 			res.Findings = append(res.Findings, f)
 		}
