@@ -3,13 +3,13 @@ package bpf
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"sort"
 	"strings"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tollgate-dev/tollgate/internal/safeelf"
 	"github.com/tollgate-dev/tollgate/unwind"
@@ -92,7 +92,6 @@ func (r *resolver) load(file *boundFile) TableRef {
 func openMapping(pid uint32, m Mapping) (*boundFile, error) {
 	path := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 	var file *safeelf.File
-	var err error
 	var name string
 	if m.Key == VDSO() {
 		image := make([]byte, m.End-m.Start)
@@ -110,19 +109,23 @@ func openMapping(pid uint32, m Mapping) (*boundFile, error) {
 			return nil, err
 		}
 	} else {
-		if name, err = os.Readlink(path); err != nil {
+		// Another file may take the place at any time: only the open one counts.
+		opened, err := os.Open(path)
+		if err != nil {
 			return nil, err
 		}
-		if file, err = safeelf.Open(path); err != nil {
+		info, err := opened.Stat()
+		if err != nil {
 			return nil, err
 		}
-		// Another file may have taken the place since the sample.
-		var stat unix.Stat_t
-		if err := unix.Stat(path, &stat); err != nil {
+		if inode := info.Sys().(*syscall.Stat_t).Ino; inode != m.Key.Ino {
+			return nil, errors.Join(fmt.Errorf("%s is inode %d, want %d", path, inode, m.Key.Ino), opened.Close())
+		}
+		if name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", opened.Fd())); err != nil {
 			return nil, err
 		}
-		if stat.Ino != m.Key.Ino {
-			return nil, fmt.Errorf("%s is inode %d, want %d", path, stat.Ino, m.Key.Ino)
+		if file, err = safeelf.New(opened, info.Size()); err != nil {
+			return nil, err
 		}
 	}
 	bound := &boundFile{path: name, elf: file}
