@@ -76,10 +76,6 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if len(o.DebugDirs) > 0 {
 		o.DebugDirs = append(slices.Clone(o.DebugDirs), "/usr/lib/debug")
 	}
-	raise := urgent()
-	if err := lowerPriority("/proc/self/task", collectorNice); err != nil {
-		return nil, newError(CodeInternal, err, "")
-	}
 	event := bpf.CPUClock
 	if o.Event == EventCycles {
 		event = bpf.Cycles
@@ -87,6 +83,11 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	loaded, err := bpf.Load(bpf.Options{Event: event, Frequency: o.Frequency})
 	if err != nil {
 		return nil, asError(fmt.Errorf("load sampler: %w", err), CodeEnvironment)
+	}
+	// Not before: nothing is measured while the client waits.
+	raise := urgent()
+	if err := lowerPriority("/proc/self/task", collectorNice); err != nil {
+		return nil, newError(CodeInternal, both(err, loaded.Close()), "")
 	}
 	s := startWith(ctx, o, loaded, "/proc", raise)
 	go s.tables.prepare(ancestors("/proc"))
