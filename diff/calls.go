@@ -19,17 +19,18 @@ type callTree struct {
 }
 
 // newCallTree matches the frames of all runs; nil where no run has stacks.
-func newCallTree(m *matrix, runs []observed) *callTree {
+func newCallTree(m *matrix, canonical *names, runs []observed) *callTree {
 	t := &callTree{index: make(map[functionKey]int), runs: runs}
 	deep := false
 	for r, run := range runs {
 		ids := make([]int32, len(run.counts.frames))
 		for i, f := range run.counts.frames {
-			key := functionKey{f.Name, f.Kernel}
+			key := canonical.frame(f, r < m.base)
 			id, ok := t.index[key]
 			if !ok {
 				id = len(t.frames)
 				t.index[key] = id
+				f.Name = key.name
 				t.frames = append(t.frames, f.Function)
 				t.n = append(t.n, make([]float64, len(runs)))
 			}

@@ -14,6 +14,7 @@ var ErrNoSamples = errors.New("no samples in scope")
 type comparison struct {
 	options    Options
 	base, head []observed
+	names      *names
 	matrix     *matrix
 	anchors    []float64 // logs, nil where some run has none
 	sampled    bool      // CPU-seconds are estimated from samples
@@ -61,7 +62,7 @@ func Compare(base, head []Run, o Options) (*Result, error) {
 		return nil, err
 	}
 	c.measureAnchors()
-	c.calls = newCallTree(c.matrix, slices.Concat(c.base, c.head))
+	c.calls = newCallTree(c.matrix, c.names, slices.Concat(c.base, c.head))
 	c.estimate()
 	c.collect()
 	c.describe()
@@ -192,7 +193,9 @@ func (c *comparison) measureCPU() error {
 		c.warnings.add(WarnSampledCPU, "give the exact CPU-seconds of every run to have the total judged",
 			"CPU-seconds are not known for %d of %d runs; the total is counted from samples and cannot fail the gate", len(runs)-exact, len(runs))
 	}
-	c.matrix = newMatrix(c.base, c.head, c.options.Paired)
+	c.names = newNames(c.base, c.head)
+	c.names.match(c.base, c.head, c.options)
+	c.matrix = newMatrix(c.base, c.head, c.names, c.options.Paired)
 	c.matrix.logCPU = make([]float64, len(runs))
 	for r, run := range runs {
 		seconds := run.cpu

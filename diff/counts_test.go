@@ -134,7 +134,7 @@ func TestCountTellsKernelFromUserFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMatrix([]observed{{counts: c}}, []observed{{counts: k}}, false)
+	m := newMatrix([]observed{{counts: c}}, []observed{{counts: k}}, newNames([]observed{{counts: c}}, []observed{{counts: k}}), false)
 	if len(m.functions) != 2 || m.functions[0].Kernel || !m.functions[1].Kernel {
 		t.Errorf("got %+v, want memcpy of the program and of the kernel", m.functions)
 	}

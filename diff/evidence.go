@@ -23,10 +23,16 @@ func (c *comparison) collect() {
 	res.Total.detectable(m, res.TotalAlpha, o)
 
 	res.Functions = make([]Delta, len(m.functions))
+	res.Renames = c.names.renamed
+	was := make(map[functionKey]string)
+	for from, to := range c.names.former {
+		was[functionKey{to, from.kernel}] = from.name
+	}
 	watched := 0
 	for f := range m.functions {
 		d := &res.Functions[f]
 		d.Function = m.functions[f]
+		d.Was = was[functionKey{d.Name, d.Kernel}]
 		d.ShareBase, d.ShareHead = m.shares(f, 0)
 		d.SamplesBase, d.SamplesHead = m.sides(m.n[f])
 		pooled := (d.ShareBase*float64(m.base) + d.ShareHead*float64(m.head())) / float64(m.runs())

@@ -111,16 +111,15 @@ func (m *matrix) logCosts() [][]float64 {
 
 // newMatrix matches the functions of all runs by canonical name. logCPU is
 // left to the caller.
-func newMatrix(base, head []observed, paired bool) *matrix {
+func newMatrix(base, head []observed, canonical *names, paired bool) *matrix {
 	m := &matrix{base: len(base), paired: paired}
-	canonical := newNames(base, head)
 	index := make(map[functionKey]int)
 	best := []float64{} // heaviest entry seen of a function
 	fromHead := []bool{}
 	for r, run := range slices.Concat(base, head) {
 		m.totals = append(m.totals, run.counts.total)
 		for _, e := range run.counts.entries {
-			key := canonical.key(e)
+			key := canonical.key(e, r < len(base))
 			i, ok := index[key]
 			if !ok {
 				i = len(m.functions)
@@ -189,6 +188,9 @@ type functionKey struct {
 type names struct {
 	canonical map[string]string
 	distinct  map[functionKey]bool // stripping merges distinct functions
+	// former maps the names of base that head has another one for to head's.
+	former  map[functionKey]string
+	renamed []Rename
 }
 
 // newNames finds the canonical names that stand for more than one function on
@@ -238,10 +240,24 @@ func (n *names) of(name string) string {
 	return short
 }
 
-func (n *names) key(e entry) functionKey {
+// key returns what an entry of a run of base, or of head, is matched by.
+func (n *names) key(e entry, base bool) functionKey {
 	key := functionKey{n.of(e.Name), e.Kernel}
 	if n.distinct[key] {
 		key.name = e.Name
+	}
+	return n.current(key, base)
+}
+
+// frame is key for a function on a stack.
+func (n *names) frame(f frame, base bool) functionKey {
+	return n.current(functionKey{n.of(f.Name), f.Kernel}, base)
+}
+
+// current returns head's name for a function of base.
+func (n *names) current(key functionKey, base bool) functionKey {
+	if name, ok := n.former[key]; ok && base {
+		key.name = name
 	}
 	return key
 }

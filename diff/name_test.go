@@ -59,7 +59,7 @@ func TestSuffixStaysWhereItTellsFunctionsApart(t *testing.T) {
 		{"another directory in another build", side(at("f.cold", "/base/a.c", 5)), side(at("f", "/head/a.c", 8)), []string{"f"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := newMatrix(tc.base, tc.head, false)
+			m := newMatrix(tc.base, tc.head, newNames(tc.base, tc.head), false)
 			got := []string{}
 			for _, f := range m.functions {
 				got = append(got, f.Name)

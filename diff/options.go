@@ -109,6 +109,12 @@ type Options struct {
 	CoverIncrease float64
 	CoverBaseline float64
 
+	// RenameCosine (0.80) is the least similarity of the callers and callees
+	// of a function under another name, RenameRatio (2) the most that its share
+	// may differ by.
+	RenameCosine float64
+	RenameRatio  float64
+
 	// TrendMinCount (10) is the mean count from which a function takes part
 	// in the fit of the variance trend.
 	TrendMinCount float64
@@ -179,6 +185,8 @@ func (o Options) normalised() (Options, error) {
 		{"ReferenceShift", &o.ReferenceShift, 0.10, math.Inf(1)},
 		{"CoverIncrease", &o.CoverIncrease, 0.80, 1},
 		{"CoverBaseline", &o.CoverBaseline, 0.50, 1},
+		{"RenameCosine", &o.RenameCosine, 0.80, 1},
+		{"RenameRatio", &o.RenameRatio, 2, math.Inf(1)},
 		{"TrendMinCount", &o.TrendMinCount, 10, math.Inf(1)},
 		{"WinsorLow", &o.WinsorLow, 0.05, 0.5},
 		{"WinsorHigh", &o.WinsorHigh, 0.90, 1},

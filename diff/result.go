@@ -162,6 +162,8 @@ type Delta struct {
 	// CostShift, and its bound does not stand against a pass.
 	Shifted bool
 	domain  *shiftDomain // that it moved in, where Shifted
+	// Was is base's name for the function, where it is another one.
+	Was string
 
 	ShareBase, ShareHead float64
 	// SamplesBase and SamplesHead are mean self samples per run.
@@ -294,7 +296,9 @@ type Result struct {
 	// Groups are the tested groups and calling contexts, for growth and for
 	// shrinking.
 	Groups []Aggregate
-	Total  Total
+	// Renames are functions that were matched under different names.
+	Renames []Rename
+	Total   Total
 
 	// MDE is the largest of the tested functions' minimum detectable effects,
 	// MDEFunction the function it belongs to, MDEMedian the median;

@@ -19,7 +19,8 @@ const (
 // frame is a function on the stacks of a run, by its canonical name.
 type frame struct {
 	Function
-	n float64 // samples with the function anywhere on the stack
+	n     float64 // samples with the function anywhere on the stack
+	start int     // line where the function starts, 0 unknown
 	// touched: Options.Touched holds for it; beside: for its caller or callee
 	// on some stack.
 	touched, beside bool
@@ -207,7 +208,7 @@ func (w *stackWalk) addLocation(l *profile.Location) {
 			canonical := frameKey{kernel: f.Kernel, name: f.Name}
 			if id, ok = w.functions[canonical]; !ok {
 				id = int32(len(w.counts.frames))
-				w.counts.frames = append(w.counts.frames, frame{Function: f})
+				w.counts.frames = append(w.counts.frames, frame{Function: f, start: start})
 				w.functions[canonical] = id
 			}
 			w.functions[key] = id

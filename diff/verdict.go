@@ -69,12 +69,16 @@ func (c *comparison) find() {
 }
 
 func (c *comparison) finding(d Delta, kind Kind, severity Severity, p, q float64) Finding {
-	return Finding{
+	f := Finding{
 		Kind: kind, Severity: severity,
 		Function: d.Name, SystemName: d.SystemName, File: d.File, Line: d.Line, Object: d.Object, kernel: d.Kernel,
 		Effect: d.Effect, CI: d.CI, P: p, Q: q, ShareBase: d.ShareBase, ShareHead: d.ShareHead,
 		Runs: c.matrix.runs(), DF: d.DF,
 	}
+	if d.Was != "" {
+		f.Text = "base calls it " + d.Was
+	}
+	return f
 }
 
 // findUniform adds a change of the total that no function accounts for.
