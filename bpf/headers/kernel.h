@@ -171,6 +171,20 @@ struct vm_area_struct {
 	struct file *vm_file;
 } CORE;
 
+/* Since 6.14, and since 6.3: whether the mapping is still part of its address
+ * space. Its memory keeps what it held after it was freed. */
+struct vm_area_struct___counted {
+	struct {
+		struct {
+			int counter;
+		} refs;
+	} vm_refcnt;
+} CORE;
+
+struct vm_area_struct___flagged {
+	bool detached;
+} CORE;
+
 /* Tasks */
 
 typedef struct {

@@ -182,11 +182,26 @@ __noinline int walk_mappings(struct cpu_state *c, u64 addr)
 	return 0;
 }
 
+/* Tells whether vma belongs to an address space; false where the kernel keeps
+ * no note of it. */
+static __always_inline bool attached(u64 vma)
+{
+	struct vm_area_struct___counted *counted = (void *)vma;
+	struct vm_area_struct___flagged *flagged = (void *)vma;
+
+	if (bpf_core_field_exists(counted->vm_refcnt))
+		return BPF_CORE_READ(counted, vm_refcnt.refs.counter) != 0;
+	if (bpf_core_field_exists(flagged->detached))
+		return !BPF_CORE_READ(flagged, detached);
+	return false;
+}
+
 /*
  * Tells whether the address space still has the mapping. Not even a loaded
  * library that replaced another one at the same address is told by the
  * addresses of its vm_area_struct and file: the kernel gives the memory that
- * was freed last to whoever asks next.
+ * was freed last to whoever asks next, and leaves what nobody asked for as it
+ * was.
  */
 __noinline int still_mapped(struct cpu_state *c, struct mapping *m)
 {
@@ -196,6 +211,8 @@ __noinline int still_mapped(struct cpu_state *c, struct mapping *m)
 	if (!c || !m)
 		return 0;
 	c->counters.checks++;
+	if (!attached(m->vma))
+		return 0;
 	if (read_vma(c, m->vma, m->start) || VMA_WORD(c, vm_start) != m->start ||
 	    VMA_WORD(c, vm_end) != m->end)
 		return 0;
