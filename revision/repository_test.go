@@ -62,6 +62,13 @@ func (s *sandbox) mkdir(dir string) {
 	}
 }
 
+// tryGit runs git in the repository.
+func (s *sandbox) tryGit(args ...string) error {
+	command := exec.Command("git", args...)
+	command.Dir, command.Env = s.dir, s.env
+	return command.Run()
+}
+
 // git runs git in the repository and returns what it prints.
 func (s *sandbox) git(args ...string) string {
 	s.t.Helper()
