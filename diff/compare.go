@@ -196,6 +196,13 @@ func (c *comparison) measureCPU() error {
 	c.names = newNames(c.base, c.head)
 	c.names.match(c.base, c.head, c.options)
 	c.matrix = newMatrix(c.base, c.head, c.names, c.options.Paired)
+	if !c.options.Paired {
+		names := make([]string, len(runs))
+		for r, run := range runs {
+			names[r] = run.machine
+		}
+		c.matrix.machines = newMachines(names, len(c.base))
+	}
 	c.matrix.logCPU = make([]float64, len(runs))
 	for r, run := range runs {
 		seconds := run.cpu

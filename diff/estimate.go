@@ -55,6 +55,9 @@ func newEstimates(m *matrix, z [][]float64, p prior, noise float64, borrow bool,
 		e.used = math.Max(e.used, o.VarianceFloor/n)
 		e.stdErr = scale * math.Sqrt(e.used+noise)
 	}
+	if m.machines != nil {
+		m.machines.addMachines(m, z, list, o.MinShare)
+	}
 	return list
 }
 

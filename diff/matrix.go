@@ -15,6 +15,7 @@ type matrix struct {
 	logCPU    []float64   // [run] ln(C/W)
 	base      int         // number of base runs
 	paired    bool
+	machines  *machines // nil where one variance between runs does
 }
 
 func (m *matrix) runs() int { return len(m.totals) }
@@ -24,6 +25,9 @@ func (m *matrix) head() int { return m.runs() - m.base }
 func (m *matrix) df() float64 {
 	if m.paired {
 		return float64(m.base - 1)
+	}
+	if m.machines != nil {
+		return m.machines.df()
 	}
 	return float64(m.runs() - 2)
 }
@@ -38,13 +42,17 @@ func (m *matrix) scale() float64 {
 // contrast returns the difference of the sides' means of x, which has a value
 // per run, and the variance between runs on df() degrees of freedom: pooled
 // within the sides, or half the variance of the paired differences, so that
-// scale applies to both. The variance is 0 where df() is.
+// scale applies to both. In a history from several machines it is pooled within
+// the machines. The variance is 0 where df() is.
 func (m *matrix) contrast(x []float64) (difference, variance float64) {
 	base, head := x[:m.base], x[m.base:]
 	meanBase, meanHead := mean(base), mean(head)
 	difference = meanHead - meanBase
 	if m.df() <= 0 {
 		return difference, 0
+	}
+	if m.machines != nil {
+		return difference, m.machines.within(x)
 	}
 	sum := 0.0
 	if m.paired {

@@ -24,6 +24,11 @@ type Run struct {
 	// Anchor is the time in seconds that the calibration kernel took around
 	// this run; 0 means that it did not run.
 	Anchor float64
+	// Machine names the machine that the run was on, or whatever else makes
+	// runs alike. Where the runs of base are from several and the sides are not
+	// paired, the variance between machines counts for itself; "" is a machine
+	// like any other.
+	Machine string
 	// Label names the run in warnings and errors; "" is its number.
 	Label string
 }
@@ -35,6 +40,8 @@ type observed struct {
 	cpu    float64 // seconds, 0 unknown
 	work   float64 // 0 not given
 	anchor float64 // seconds, 0 none
+
+	machine string
 }
 
 // observe counts the samples of the runs of one side and drops runs that
@@ -75,7 +82,7 @@ func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error
 		} else if targeted && !counts.targeted {
 			counts = &Counts{targeted: true, event: counts.event, unit: counts.unit, period: counts.period}
 		}
-		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: run.Work, anchor: run.Anchor})
+		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: run.Work, anchor: run.Anchor, machine: run.Machine})
 	}
 	return list, nil
 }

@@ -11,6 +11,9 @@ type contrastTest struct{ ratio, stdErr, df float64 }
 
 func newContrastTest(m *matrix, x []float64) contrastTest {
 	ratio, variance := m.contrast(x)
+	if m.machines != nil {
+		return m.machines.contrast(ratio, x, m.scale())
+	}
 	return contrastTest{ratio: ratio, stdErr: m.scale() * math.Sqrt(variance), df: m.df()}
 }
 
