@@ -24,6 +24,8 @@ type comparison struct {
 	drift      contrastTest
 	shift      *shiftDomain // nil where no cost can have moved
 	calls      *callTree    // nil where no run has stacks
+	touched    []bool       // by function; nil where nothing is known about the change
+	weighted   []bool       // touched, or beside a touched function
 	grown      *family      // of groups; nil where they are not tested
 	shrunk     *family
 	quantiles  quantiles

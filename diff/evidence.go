@@ -28,10 +28,12 @@ func (c *comparison) collect() {
 	for from, to := range c.names.former {
 		was[functionKey{to, from.kernel}] = from.name
 	}
+	c.markTouched()
 	watched := 0
 	for f := range m.functions {
 		d := &res.Functions[f]
 		d.Function = m.functions[f]
+		d.Touched = c.touched != nil && c.touched[f]
 		d.Was = was[functionKey{d.Name, d.Kernel}]
 		d.ShareBase, d.ShareHead = m.shares(f, 0)
 		d.SamplesBase, d.SamplesHead = m.sides(m.n[f])
@@ -84,9 +86,7 @@ func (c *comparison) fill(d *Delta, f int, bound float64) {
 	}
 	if d.Tested {
 		d.P, d.PImprove = grown.grows(), shrunk.shrinks()
-		if o.Weight != nil {
-			d.Weight = math.Max(0, o.Weight(d.Function))
-		}
+		d.Weight = math.Max(0, c.weight(f))
 		alpha := c.result.FunctionAlpha / float64(c.result.Tested)
 		d.MDE = e.detectable(alpha, o, c.quantiles)
 		d.PairsNeeded = e.pairs(alpha, o, c.quantiles)

@@ -214,6 +214,12 @@ func (c *comparison) findFamilies() {
 			if a.kind == GroupCalls {
 				f.Text = "growth below it that no function accounts for alone"
 			}
+			for _, member := range a.members {
+				f.Touched = f.Touched || c.touched != nil && c.touched[member]
+			}
+			if a.kind == GroupCalls && c.touched != nil {
+				f.Touched = c.options.Touched(a.function)
+			}
 			switch {
 			case !fam.growth && ev.Effect > -c.options.FailEffect:
 				continue

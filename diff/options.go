@@ -18,8 +18,8 @@ const (
 	ScopeAll
 )
 
-// TouchedWeight is the weight for Options.Weight of functions that the change
-// under test touches, and of their call neighbours.
+// TouchedWeight is the weight of functions that the change under test touches,
+// and of their call neighbours.
 const TouchedWeight = 5
 
 // Options holds every constant of the decision. The zero value of a field
@@ -47,8 +47,10 @@ type Options struct {
 	// for all. Weights are renormalised to mean 1 over the tested functions.
 	Weight func(Function) float64
 
-	// Touched tells the functions that the change under test touches. They and
-	// their callers and callees get TouchedWeight, on top of Weight.
+	// Touched tells the functions that the change under test touches, by
+	// canonical name, file and line. They and their direct callers and callees
+	// get TouchedWeight, on top of Weight. Count has to be given it too: only
+	// whole stacks show all neighbours.
 	Touched func(Function) bool
 
 	// MinEffect (0.0025) and RelativeMinEffect (0.03, of the function's own

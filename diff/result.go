@@ -120,6 +120,10 @@ type Finding struct {
 	Through *Caller
 	Callers []Caller
 
+	// Touched: the change under test touches the function. Of a group, some
+	// function in it.
+	Touched bool
+
 	// Text is one sentence on why the severity is what it is; may be empty.
 	Text string
 
@@ -162,6 +166,8 @@ type Delta struct {
 	// CostShift, and its bound does not stand against a pass.
 	Shifted bool
 	domain  *shiftDomain // that it moved in, where Shifted
+	// Touched: the change under test touches the function.
+	Touched bool
 	// Was is base's name for the function, where it is another one.
 	Was string
 

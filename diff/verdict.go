@@ -73,7 +73,7 @@ func (c *comparison) finding(d Delta, kind Kind, severity Severity, p, q float64
 		Kind: kind, Severity: severity,
 		Function: d.Name, SystemName: d.SystemName, File: d.File, Line: d.Line, Object: d.Object, kernel: d.Kernel,
 		Effect: d.Effect, CI: d.CI, P: p, Q: q, ShareBase: d.ShareBase, ShareHead: d.ShareHead,
-		Runs: c.matrix.runs(), DF: d.DF,
+		Runs: c.matrix.runs(), DF: d.DF, Touched: d.Touched,
 	}
 	if d.Was != "" {
 		f.Text = "base calls it " + d.Was

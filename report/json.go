@@ -96,6 +96,7 @@ type documentFinding struct {
 	documentEvidence
 	Runs    int              `json:"runs"`
 	Text    string           `json:"text,omitempty"`
+	Touched bool             `json:"touched,omitempty"`
 	Through *documentCaller  `json:"through,omitempty"`
 	Callers []documentCaller `json:"callers,omitempty"`
 }
@@ -213,6 +214,7 @@ func JSON(w io.Writer, r *diff.Result, m Meta) error {
 			},
 			Runs:    f.Runs,
 			Text:    f.Text,
+			Touched: f.Touched,
 			Through: through,
 			Callers: callers,
 		})

@@ -163,7 +163,7 @@ func TestJSONNamesGroupsAndCallers(t *testing.T) {
 	r.GroupAlpha = 0.001
 	r.Findings = []diff.Finding{
 		{Kind: diff.Regression, Severity: diff.Fails, Function: "runtime.memmove", Through: &caller, Callers: []diff.Caller{caller}},
-		{Kind: diff.Regression, Severity: diff.Fails, Group: diff.GroupPackage, Function: "encoding/json"},
+		{Kind: diff.Regression, Severity: diff.Fails, Group: diff.GroupPackage, Function: "encoding/json", Touched: true},
 		{Kind: diff.Regression, Severity: diff.Fails, Group: diff.GroupCalls, Function: "main.parse"},
 	}
 	validate(t, resultSchema(t), r, exampleMeta())
@@ -175,6 +175,7 @@ func TestJSONNamesGroupsAndCallers(t *testing.T) {
 		GroupAlpha float64 `json:"group_alpha"`
 		Findings   []struct {
 			Group    string `json:"group"`
+			Touched  bool   `json:"touched"`
 			Function string `json:"function"`
 			Through  *struct {
 				Function string  `json:"function"`
@@ -192,7 +193,7 @@ func TestJSONNamesGroupsAndCallers(t *testing.T) {
 	if f := got.Findings[0]; f.Group != "" || f.Through == nil || f.Through.Function != "http.handle" || f.Through.Line != 7 || f.Through.Coverage != 1.02 || len(f.Callers) != 1 || f.Callers[0].ShareBase != 0.3 {
 		t.Errorf("got %+v, want memmove through http.handle", f)
 	}
-	if f := got.Findings[1]; f.Group != "package" || f.Function != "encoding/json" || f.Through != nil || got.GroupAlpha != 0.001 {
+	if f := got.Findings[1]; f.Group != "package" || !f.Touched || got.Findings[0].Touched || f.Function != "encoding/json" || f.Through != nil || got.GroupAlpha != 0.001 {
 		t.Errorf("got %+v at %v, want a package without callers at 0.001", f, got.GroupAlpha)
 	}
 	if text := render(t, r, exampleMeta(), TextOptions{}); !bytes.Contains([]byte(text), []byte("package encoding/json")) || !bytes.Contains([]byte(text), []byte("main.parse with what it calls")) {
