@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -10,7 +11,8 @@ import (
 )
 
 // largeProfile returns a profile of distinct stacks over functions, 12 frames
-// deep.
+// deep. A few leaves are hot, the frames next to the root are few, and those
+// between are any.
 func largeProfile(functions, stacks int) *profile.Profile {
 	rng := newRand(77)
 	p := &profile.Profile{
@@ -30,7 +32,16 @@ func largeProfile(functions, stacks int) *profile.Profile {
 	for range stacks {
 		s := &profile.Sample{Label: target, Value: []int64{0, 0}, Location: make([]*profile.Location, 12)}
 		for i := range s.Location {
-			s.Location[i] = p.Location[int(float64(len(p.Location))*rng.Float64()*rng.Float64())]
+			skew := rng.Float64()
+			switch {
+			case i == 0:
+				skew = math.Pow(skew, 4)
+			case i > 8:
+				skew *= 0.001 * float64(12-i)
+			default:
+				skew *= rng.Float64()
+			}
+			s.Location[i] = p.Location[int(float64(len(p.Location))*skew)]
 		}
 		p.Sample = append(p.Sample, s)
 	}

@@ -3,6 +3,8 @@ package diff
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/google/pprof/profile"
 )
@@ -68,15 +70,15 @@ func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error
 			scope = ScopeTarget
 		}
 	}
+	counted, failed := countAll(runs, scope, o)
 	list := make([]observed, 0, len(runs))
 	for i, run := range runs {
 		counts := run.Counts
 		if counts == nil {
-			var err error
-			counts, err = count(run.Profile, o.SampleType, scope, o.Touched)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", labels[i], err)
+			if failed[i] != nil {
+				return nil, fmt.Errorf("read %s: %w", labels[i], failed[i])
 			}
+			counts = counted[i]
 		} else if counts.scope != scope && (o.Scope != ScopeAuto || counts.targeted) {
 			return nil, fmt.Errorf("read %s: counted in another scope than the comparison's", labels[i])
 		} else if targeted && !counts.targeted {
@@ -85,6 +87,37 @@ func observe(side string, runs []Run, o Options, w *warnings) ([]observed, error
 		list = append(list, observed{counts: counts, label: labels[i], cpu: run.CPUSeconds, work: run.Work, anchor: run.Anchor, machine: run.Machine})
 	}
 	return list, nil
+}
+
+// countAll counts the profiles of runs that come without Counts, as many at a
+// time as there are processors. Options.Touched is called by one at a time.
+func countAll(runs []Run, scope Scope, o Options) (counted []*Counts, failed []error) {
+	counted, failed = make([]*Counts, len(runs)), make([]error, len(runs))
+	touched := o.Touched
+	if touched != nil {
+		var lock sync.Mutex
+		touched = func(f Function) bool {
+			lock.Lock()
+			defer lock.Unlock()
+			return o.Touched(f)
+		}
+	}
+	free := make(chan struct{}, min(len(runs), runtime.GOMAXPROCS(0)))
+	var wait sync.WaitGroup
+	for i, run := range runs {
+		if run.Counts != nil {
+			continue
+		}
+		free <- struct{}{}
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			counted[i], failed[i] = count(run.Profile, o.SampleType, scope, touched)
+			<-free
+		}()
+	}
+	wait.Wait()
+	return counted, failed
 }
 
 func (r Run) check() error {
