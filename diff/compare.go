@@ -24,9 +24,10 @@ type comparison struct {
 	drift      contrastTest
 	shift      *shiftDomain // nil where no cost can have moved
 	calls      *callTree    // nil where no run has stacks
-	touched    []bool       // by function; nil where nothing is known about the change
-	weighted   []bool       // touched, or beside a touched function
-	grown      *family      // of groups; nil where they are not tested
+	layout     *layout
+	touched    []bool  // by function; nil where nothing is known about the change
+	weighted   []bool  // touched, or beside a touched function
+	grown      *family // of groups; nil where they are not tested
 	shrunk     *family
 	quantiles  quantiles
 	warnings   warnings
@@ -64,6 +65,7 @@ func Compare(base, head []Run, o Options) (*Result, error) {
 		return nil, err
 	}
 	c.measureAnchors()
+	c.layout = newLayout(c.base, c.head)
 	c.calls = newCallTree(c.matrix, c.names, slices.Concat(c.base, c.head))
 	c.estimate()
 	c.collect()

@@ -24,11 +24,12 @@ const noStack = "[no stack]"
 // the functions that have most: all of a profile that the comparison looks at.
 type Counts struct {
 	entries  []entry
-	frames   []frame   // functions anywhere on the stacks
-	contexts []context // by leaf
-	total    float64   // samples
-	event    string    // what is sampled: "cpu", "cycles"
-	unit     string    // of period
+	frames   []frame           // functions anywhere on the stacks
+	contexts []context         // by leaf
+	builds   map[string]string // build ID by object
+	total    float64           // samples
+	event    string            // what is sampled: "cpu", "cycles"
+	unit     string            // of period
 	period   float64
 	seconds  float64 // of CPU, from the samples; 0 when the event is not time
 	scope    Scope
@@ -85,6 +86,12 @@ func count(p *profile.Profile, sampleType string, scope Scope, touched func(Func
 		return nil, fmt.Errorf("count samples: %w", err)
 	}
 	c.fold(p, values, none, m.scale)
+	c.builds = make(map[string]string)
+	for _, m := range p.Mapping {
+		if m.BuildID != "" {
+			c.builds[path.Base(m.File)] = m.BuildID
+		}
+	}
 	c.stacks(p, kept, m.index, m.scale, touched)
 	c.seconds = c.total * m.secondsPerSample
 	return c, nil

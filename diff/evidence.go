@@ -58,6 +58,7 @@ func (c *comparison) collect() {
 		}
 	}
 	c.correct()
+	c.excuse()
 	c.findShifts()
 	c.testFamilies()
 	c.summarisePower()

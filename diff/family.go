@@ -248,6 +248,8 @@ func (c *comparison) doubtGrowth(f *Finding, a aggregate, e estimate) {
 	switch {
 	case moved.equivalent(c.options):
 		f.Kind, f.Severity, f.Text = CostShift, Warns, moved.text(c.options)
+	case c.layoutExcuses(a, e):
+		f.Severity, f.Text = Warns, layoutText
 	case f.Effect < c.options.FailEffect:
 		f.Severity = Warns
 		f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*c.options.FailEffect)

@@ -158,6 +158,12 @@ type Delta struct {
 	P, Q               float64
 	PImprove, QImprove float64
 	Weight             float64
+	// Layout is the standard deviation of LogRatio that another layout of the
+	// same code is taken to cause, and LayoutQ is Q with it counted in, which
+	// has to be significant too for the function to fail the gate. Layout is 0
+	// for code that the change touches or that was not rebuilt.
+	Layout  float64
+	LayoutQ float64
 	// Tested: the pooled mean share reached Options.MinShare.
 	Tested bool
 	// Shifted: the cost moved. Either only one side has the function, and the

@@ -49,6 +49,8 @@ func (c *comparison) find() {
 			switch {
 			case d.Shifted:
 				f.Kind, f.Severity, f.Text = CostShift, Warns, d.domain.text(c.options)
+			case d.LayoutQ > res.FunctionAlpha:
+				f.Severity, f.Text = Warns, layoutText
 			case d.Effect < c.options.FailEffect:
 				f.Severity = Warns
 				f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*c.options.FailEffect)
