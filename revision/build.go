@@ -28,6 +28,8 @@ type Build struct {
 	Output io.Writer
 	// Credential, where set, is whom the build runs as.
 	Credential *syscall.Credential
+
+	grace time.Duration // 0: buildGrace
 }
 
 // Run runs the build and whatever it started to their end. Its standard input
@@ -62,6 +64,9 @@ func (b Build) Run(ctx context.Context) error {
 	group := func(signal syscall.Signal) error { return syscall.Kill(-command.Process.Pid, signal) }
 	command.Cancel = func() error { return group(syscall.SIGTERM) }
 	command.WaitDelay = buildGrace
+	if b.grace > 0 {
+		command.WaitDelay = b.grace
+	}
 	err := command.Run()
 	if command.Process != nil && running.Err() != nil {
 		_ = group(syscall.SIGKILL)

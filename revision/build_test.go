@@ -68,7 +68,7 @@ func TestFailedBuildsKeepTheEndOfTheirOutput(t *testing.T) {
 // The processes of the build hold the other end of a fifo, whose reader sees
 // the end of file when the last of them is gone.
 func TestBuildsAreEndedWithAllTheirProcesses(t *testing.T) {
-	for _, name := range []string{"timeout", "interrupt"} {
+	for _, name := range []string{"timeout", "interrupt", "deaf"} {
 		t.Run(name, func(t *testing.T) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
@@ -77,6 +77,10 @@ func TestBuildsAreEndedWithAllTheirProcesses(t *testing.T) {
 			b := shell("base", fmt.Sprintf("exec 3>%s; echo started >&3; sleep 1000 & wait", quoteShell(fifo)))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			if name == "deaf" {
+				b = shell("base", fmt.Sprintf("trap '' TERM; exec 3>%s; echo started >&3; sleep 1000 & wait", quoteShell(fifo)))
+				b.grace = 10 * time.Millisecond
+			}
 			if name == "timeout" {
 				b.Timeout = 300 * time.Millisecond
 			}
@@ -94,7 +98,7 @@ func TestBuildsAreEndedWithAllTheirProcesses(t *testing.T) {
 				for {
 					n, err := pipe.Read(one)
 					all.Write(one[:n])
-					if name == "interrupt" && all.String() == "started\n" {
+					if name != "timeout" && all.String() == "started\n" {
 						cancel()
 					}
 					if err != nil {
@@ -110,7 +114,7 @@ func TestBuildsAreEndedWithAllTheirProcesses(t *testing.T) {
 			<-ended
 			var failed *BuildError
 			switch {
-			case name == "interrupt" && !errors.Is(err, context.Canceled):
+			case name != "timeout" && !errors.Is(err, context.Canceled):
 				t.Errorf("%v", err)
 			case name == "timeout" && (!errors.As(err, &failed) || !failed.TimedOut || err.Error() != "build base: not done after 300ms"):
 				t.Errorf("%v", err)

@@ -38,7 +38,7 @@ func parsePatch(r io.Reader) ([]FileChange, error) {
 	var file *FileChange
 	for number := 1; ; number++ {
 		line, err := readLine(in)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files, nil
 		}
 		if err != nil {
@@ -62,7 +62,7 @@ func parsePatch(r io.Reader) ([]FileChange, error) {
 			// Lines of a hunk may look like headers.
 			for ; lines > 0; number++ {
 				line, err := readLine(in)
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					return nil, fmt.Errorf("read patch: line %d: %w", number, io.ErrUnexpectedEOF)
 				}
 				if err != nil {
@@ -91,7 +91,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 			_, err = in.ReadSlice('\n')
 		}
 	}
-	if err == io.EOF && len(line) > 0 {
+	if errors.Is(err, io.EOF) && len(line) > 0 {
 		err = nil
 	}
 	return line, err

@@ -165,13 +165,10 @@ func removeTree(dir string) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
+		// WalkDir calls before it reads a directory, and goes on after errors.
 		if entry != nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700)
-			if err != nil {
-				// It could not be read before.
-				return nil
-			}
 		}
 		return nil
 	})

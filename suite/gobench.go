@@ -52,7 +52,7 @@ func ParseBenchmarks(r io.Reader) ([]Benchmark, error) {
 			_, err = in.ReadSlice('\n')
 		}
 		p.line(line)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

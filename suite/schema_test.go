@@ -244,7 +244,7 @@ func TestEveryConstantOfDiffCanBeSet(t *testing.T) {
 		}
 		own, ok := here.FieldByName(field.Name)
 		if !ok {
-			t.Errorf("diff.Options.%s: suite.Statistics has no such field", field.Name)
+			t.Errorf("diff.Options.%s: add it to suite.Statistics and to suite/schema/tollgate.schema.json", field.Name)
 			continue
 		}
 		if got, want := own.Tag.Get("yaml"), snakeCase(field.Name); got != want {

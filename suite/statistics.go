@@ -28,6 +28,11 @@ type Statistics struct {
 	CoverIncrease *Fraction `yaml:"cover_increase" min:"0" max:"1"`
 	CoverBaseline *Fraction `yaml:"cover_baseline" min:"0" max:"1"`
 
+	RenameCosine *Fraction `yaml:"rename_cosine" min:"0" max:"1"`
+	RenameRatio  *float64  `yaml:"rename_ratio" min:"1" max:"1e6"`
+
+	LayoutVariance *float64 `yaml:"layout_variance" min:"0" max:"1"`
+
 	TrendMinCount *float64  `yaml:"trend_min_count" min:"0" max:"1e6"`
 	WinsorLow     *Fraction `yaml:"winsor_low" min:"0" max:"0.5"`
 	WinsorHigh    *Fraction `yaml:"winsor_high" min:"0.5" max:"1"`

@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	for _, tt := range []struct{ word, want string }{
 		{"comand", "command"},
 		{"Command", "command"},
-		{"freqeuncy", "frequency"},
+		{"tiemout", "timeout"},
 		{"time-out", "timeout"},
 		{"run", "runs"},
 		{"rusn", "runs"},
