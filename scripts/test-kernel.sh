@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Boots Debian's kernel for ARCH in QEMU (no KVM needed), samples a program in
-# it, and checks the stacks: bench/guest is its init process.
+# Boots Debian's kernel for ARCH in QEMU (no KVM needed), samples a C and a
+# Go program in it, and checks their stacks: bench/guest is its init process.
 #
 # usage: scripts/test-kernel.sh amd64|arm64 [PACKAGE-PATTERN]
 #   PACKAGE-PATTERN  of linux-image packages, the newest wins (default
@@ -80,6 +80,7 @@ mkdir "$work/root"
 (cd "$root" && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -o "$work/root/init" ./bench/guest)
 flags=()
 [[ $arch == arm64 ]] && flags+=(-mbranch-protection=standard)
+(cd "$root" && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -o "$work/root/goworkload" ./bench/guest/testdata/goworkload)
 $compiler -O2 -g -static -fomit-frame-pointer "${flags[@]}" -o "$work/root/workload" "$root/bench/guest/testdata/workload.c"
 (cd "$work/root" && find . | cpio --quiet -o -H newc | gzip -1 >"$work/initrd")
 

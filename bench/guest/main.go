@@ -1,5 +1,5 @@
 // Command guest is the init process of a virtual machine that proves the
-// sampler on another kernel or architecture: it records /workload, checks the
+// sampler on another kernel or architecture: it records programs, checks their
 // stacks, prints GUEST-EXIT and the number of failures, and powers off.
 //
 // scripts/test-kernel.sh builds the machine around it.
@@ -23,8 +23,28 @@ import (
 	"github.com/tollgate-dev/tollgate/capture"
 )
 
-// chain is the stack of /workload from the leaf to the start of the program.
-var chain = []string{"leaf", "inner", "middle", "outer", "main"}
+// program is what is recorded, and the stacks that its samples must have.
+type program struct {
+	path string
+	// chain is the stack of most samples, from the leaf to the start.
+	chain []string
+	// special is a stack that some samples must have.
+	special []string
+	what    string // what is special
+}
+
+var programs = []program{
+	{
+		path:    "/workload",
+		chain:   []string{"leaf", "inner", "middle", "outer", "main"},
+		special: []string{"handler", "leaf", "inner", "middle", "outer", "main"}, what: "in a signal handler",
+	},
+	{
+		path:    "/goworkload",
+		chain:   []string{"main.inner", "main.middle", "main.outer", "main.main.func1", "runtime.goexit"},
+		special: []string{"runtime.systemstack", "runtime.Stack", "main.trace", "main.inner", "main.middle", "main.outer", "main.main.func1", "runtime.goexit"}, what: "on the stack of the thread",
+	},
+}
 
 func main() {
 	if os.Getpid() != 1 {
@@ -72,8 +92,8 @@ func mount() error {
 	return failed
 }
 
-// check records the workload twice and checks the second run, whose tables
-// are known from its first instruction.
+// check records each program twice and checks the second run, whose tables are
+// known from its first instruction.
 func check() error {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err == nil {
@@ -86,21 +106,26 @@ func check() error {
 	}
 	defer session.Close()
 	fmt.Printf("guest: ready after %d ms\n", time.Since(begin).Milliseconds())
-	var last error
-	for run := uint32(1); run <= 2; run++ {
-		last = record(session, run)
-		if last != nil {
-			fmt.Printf("guest: run %d: %v\n", run, last)
+	var failed []error
+	run := uint32(0)
+	for _, p := range programs {
+		var last error
+		for range 2 {
+			run++
+			if last = record(session, run, p); last != nil {
+				fmt.Printf("guest: %s, run %d: %v\n", p.path, run, last)
+			}
 		}
+		failed = append(failed, last)
 	}
-	return last
+	return errors.Join(failed...)
 }
 
-func record(session *capture.Session, run uint32) error {
+func record(session *capture.Session, run uint32, p program) error {
 	if err := session.Begin(run, uint32(os.Getpid())); err != nil {
 		return err
 	}
-	cmd := exec.Command("/workload")
+	cmd := exec.Command(p.path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
@@ -115,37 +140,38 @@ func record(session *capture.Session, run uint32) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("guest: run %d: %d target samples, %d complete, %v truncated, %.3f CPU-s exact, %.3f sampled, %d lost\n",
-		run, stats.TargetSamples, stats.Complete, stats.Truncated, stats.CPUSeconds, stats.SampledSeconds, stats.Lost)
-	return verify(prof, stats)
+	fmt.Printf("guest: %s, run %d: %d target samples, %d complete, %v truncated, %.3f CPU-s exact, %.3f sampled, %d lost\n",
+		p.path, run, stats.TargetSamples, stats.Complete, stats.Truncated, stats.CPUSeconds, stats.SampledSeconds, stats.Lost)
+	return verify(prof, stats, p)
 }
 
-// verify wants most samples in leaf, below the whole chain, and complete.
-func verify(prof *profile.Profile, stats capture.Stats) error {
-	var target, inChain, signal int64
+// verify wants most samples below the whole chain, some of them special, and
+// complete.
+func verify(prof *profile.Profile, stats capture.Stats, p program) error {
+	var target, inChain, special int64
 	for _, sample := range prof.Sample {
 		if len(sample.Label["target"]) == 0 {
 			continue
 		}
 		target += sample.Value[0]
 		names := stack(sample)
-		if follows(names, chain) {
+		if follows(names, p.chain) {
 			inChain += sample.Value[0]
 		}
-		if follows(names, []string{"handler", "leaf", "inner", "middle", "outer", "main"}) {
-			signal += sample.Value[0]
+		if follows(names, p.special) {
+			special += sample.Value[0]
 		}
 	}
-	fmt.Printf("guest: %d target samples, %d below %s, %d of them in a signal handler\n", target, inChain, strings.Join(chain, " < "), signal)
+	fmt.Printf("guest: %d target samples, %d below %s, %d of them %s\n", target, inChain, strings.Join(p.chain, " < "), special, p.what)
 	switch {
 	case target < 20:
 		return fmt.Errorf("only %d target samples", target)
 	case float64(inChain) < 0.9*float64(target):
 		printStacks(prof)
 		return fmt.Errorf("%d of %d samples have the whole stack", inChain, target)
-	case signal == 0:
+	case special == 0:
 		printStacks(prof)
-		return errors.New("no sample in the signal handler has the stack below it")
+		return fmt.Errorf("no sample %s has the stack below it", p.what)
 	case float64(stats.Complete) < 0.9*float64(stats.TargetSamples):
 		return fmt.Errorf("%d of %d samples are complete", stats.Complete, stats.TargetSamples)
 	}

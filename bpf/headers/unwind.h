@@ -112,8 +112,12 @@ static __always_inline int enter_caller(struct cpu_state *c, u64 pc, u64 sp)
 	return 0;
 }
 
-/* (sp, fp, pc) = (fp + 16, *fp, *(fp + 8)) */
-__noinline int follow_chain(struct cpu_state *c, u32 switched)
+/*
+ * (sp, fp, pc) = (fp + size, *fp, *(fp + 8)); size is 0 for 16 bytes on the
+ * same stack, otherwise fp may lie on another one. On arm64, Go keeps the frame
+ * pointer below the frame, so that its size counts.
+ */
+__noinline int follow_chain(struct cpu_state *c, u32 size)
 {
 	u64 frame, next;
 
@@ -123,7 +127,7 @@ __noinline int follow_chain(struct cpu_state *c, u32 switched)
 	if (!frame)
 		return stop(c, STOP_COMPLETE);
 	if ((frame & 7) ||
-	    (!switched && (frame < c->sp || frame - c->sp >= CHAIN_REACH)))
+	    (!size && (frame < c->sp || frame - c->sp >= CHAIN_REACH)))
 		return stop(c, STOP_BAD_CHAIN);
 	if (read_stack(c, frame))
 		return stop(c, STOP_READ_FAILED);
@@ -131,7 +135,7 @@ __noinline int follow_chain(struct cpu_state *c, u32 switched)
 	if (read_stack(c, frame + 8))
 		return stop(c, STOP_READ_FAILED);
 	c->fp = next;
-	return enter_caller(c, c->word, frame + 16);
+	return enter_caller(c, c->word, frame + (size ? size : 16));
 }
 
 /* Restores all registers from the frame that the kernel built for a signal
@@ -247,7 +251,7 @@ __noinline int unwind_frame(struct cpu_state *c)
 	} else if (kind == CFA_STOP) {
 		return stop(c, STOP_COMPLETE);
 	} else if (kind == CFA_CHAIN || kind == CFA_GO_SWITCH) {
-		return follow_chain(c, kind == CFA_GO_SWITCH);
+		return follow_chain(c, kind == CFA_GO_SWITCH ? c->rule.cfa_off : 0);
 	} else if (kind == CFA_REG) {
 		if (c->exact && c->rule.reg < GENERAL_REGS)
 			cfa = c->general[c->rule.reg & (GENERAL_REGS - 1)];
