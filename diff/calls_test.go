@@ -157,3 +157,38 @@ func TestTreesStayGreen(t *testing.T) {
 		t.Errorf("%d red of %d gates at a budget of 2 %%", red, gates)
 	}
 }
+
+// TestInnocentCallersAreNotBlamed: one handler's services got faster, alone or
+// with most of the program.
+func TestInnocentCallersAreNotBlamed(t *testing.T) {
+	p := newTree()
+	for name, fast := range map[string]func(string) bool{
+		"a handler": under("http.handle0"), "all handlers": under("main.serve"), "the loop": under("main.loop"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := newRand(950)
+			q := p
+			q.paths = append([]treePath(nil), p.paths...)
+			for i := range q.paths {
+				if fast(q.paths[i].frames) {
+					q.paths[i].cost *= 0.7
+				}
+			}
+			improved := 0
+			for g := range heavy(12, 300) {
+				b, h := treePairs(rng, p, q, 10, Options{})
+				for _, f := range mustCompare(t, b, h, Options{Paired: g%2 == 0}).Findings {
+					if f.Severity == Fails {
+						t.Fatalf("blamed %s: %+v", f.Subject(), f)
+					}
+					if f.Effect < 0 {
+						improved++
+					}
+				}
+			}
+			if improved == 0 {
+				t.Error("the improvement was never reported")
+			}
+		})
+	}
+}

@@ -170,7 +170,7 @@ func TestPowerOnOnePercent(t *testing.T) {
 func TestUniformSlowdownIsFound(t *testing.T) {
 	gates := heavy(200, 2000)
 	rng := newRand(310)
-	p := newProgram(150, 10)
+	p := packaged()
 	found := 0
 	for range gates {
 		b, h := pairs(rng, p, p.scaled(1.05), 20)
@@ -195,7 +195,7 @@ func TestUniformSlowdownIsFound(t *testing.T) {
 // calibration kernel.
 func TestSlowMachineIsNotBlamed(t *testing.T) {
 	rng := newRand(320)
-	p := newProgram(150, 10)
+	p := packaged()
 	p.machine, p.drift = 0.005, 0.005
 	for range heavy(100, 1000) {
 		var b, h []Run
@@ -216,14 +216,14 @@ func TestSlowMachineIsNotBlamed(t *testing.T) {
 // called a regression, although every other's share rises.
 func TestInnocentsAreNotBlamed(t *testing.T) {
 	gates := heavy(100, 1000)
-	broad := newProgram(150, 10)
+	broad := packaged()
 	broad.cost = slices.Clone(broad.cost)
 	for f := range broad.cost {
 		if f%5 != 3 { // most of the program, by a compiler option
 			broad.cost[f] *= 0.8
 		}
 	}
-	p := newProgram(150, 10)
+	p := packaged()
 	vanished := p.with(2, -p.share(2))
 	cases := map[string]program{
 		"a large function halves": p.with(0, -p.share(0)/2),
