@@ -113,6 +113,20 @@ func TestSuitesAreResolved(t *testing.T) {
 	}
 }
 
+func TestNumbersInEveryNotation(t *testing.T) {
+	for text, want := range map[string]float64{"1e-4": 1e-4, "1E3": 1000, "0.5": 0.5, ".5": 0.5, "+2": 2, "7": 7} {
+		s := mustParse(t, "suites: [{name: a, command: ./a, work: "+text+"}]").Suites[0]
+		if s.Work.Units != want {
+			t.Errorf("%s is %v", text, s.Work.Units)
+		}
+	}
+	for _, text := range []string{"'1e3'", "0x10", ".inf", ".nan", "1_000", "1e999", "1e19", "1.2.3", "-1"} {
+		if c, err := Parse(FileName, []byte("suites: [{name: a, command: ./a, work: "+text+"}]")); err == nil {
+			t.Errorf("%s is %v", text, c.Suites[0].Work.Units)
+		}
+	}
+}
+
 func TestThresholdsOfTheFirstPatternHold(t *testing.T) {
 	parse := loadFull(t).Suites[0]
 	for name, want := range map[string]Limits{

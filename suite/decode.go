@@ -301,14 +301,26 @@ func (d *decoder) integer(path string, node ast.Node) (int, bool) {
 }
 
 func (d *decoder) number(path string, node ast.Node) (float64, bool) {
-	switch node.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
+	if isNumber(node) {
 		if x, err := parseDecimal(node.GetToken().Value); err == nil {
 			return x, true
 		}
 	}
 	d.wrong(path, node, "a number")
 	return 0, false
+}
+
+// isNumber reports whether a scalar is meant as a number. The parser takes
+// 1e-4, a number in YAML 1.2, for text.
+func isNumber(node ast.Node) bool {
+	switch node := node.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return true
+	case *ast.StringNode:
+		_, err := parseDecimal(node.Value)
+		return err == nil && node.Token.Type == token.StringType
+	}
+	return false
 }
 
 // wrong reports a value of another kind than the one wanted.

@@ -135,7 +135,7 @@ func (p *Percent) decode(d *decoder, path string, node ast.Node) {
 }
 
 func (f *Fraction) decode(d *decoder, path string, node ast.Node) {
-	if text, ok := node.(*ast.StringNode); ok {
+	if text, ok := node.(*ast.StringNode); ok && !isNumber(node) {
 		value, err := parsePercent(text.Value)
 		if err != nil {
 			d.reject(path, "", "%q is neither a fraction such as 0.007 nor a percentage such as 0.7%%", text.Value)

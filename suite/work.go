@@ -79,14 +79,15 @@ type workPattern struct {
 }
 
 func (w *Work) decode(d *decoder, path string, node ast.Node) {
-	switch node.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
+	if isNumber(node) {
 		x, ok := d.number(path, node)
 		if ok && (x <= 0 || x > 1e18) {
-			d.reject(path, "", "%s units of work, must be above 0", trimFloat(x))
+			d.reject(path, "", "%s units of work, must be above 0 and at most 1e18", trimFloat(x))
 		}
 		w.Units = x
 		return
+	}
+	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	default:
 		d.wrong(path, node, "a number, or a pattern on the output")
