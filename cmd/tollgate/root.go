@@ -66,7 +66,7 @@ sampling only.
 		return usageError(fmt.Sprintf("%s --help lists the flags; the command to measure comes after --", cmd.CommandPath()), "%w", err)
 	})
 	root.AddCommand(
-		newRecordCommand(a), newDiffCommand(a), newCompareCommand(a), newCheckCommand(a),
+		newRecordCommand(a), newDiffCommand(a), newCompareCommand(a), newCheckCommand(a), newCalibrateCommand(a),
 		newBaselineCommand(a), newDoctorCommand(a), newDemoCommand(a), newVersionCommand(a),
 		newCollectorCommand(a),
 	)
