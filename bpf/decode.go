@@ -68,13 +68,13 @@ func (d *drain) decodeSample(data []byte) bool {
 	}
 	if registers > 0 {
 		s.Registers, _ = take[uint64](rest, registers)
-		s.Stack = d.stack(r.Cpu, r.Header.Time, r.StackBytes)
+		s.StackBase, s.Stack = d.stack(r.Cpu, r.Header.Time, r.StackBytes)
 		if r.Header.Flags&sampleLeaf == 0 {
 			s.Resume = max(0, user-1)
 		}
 	}
 	if len(s.Stack) == 0 {
-		s.Registers, s.Resume = nil, 0
+		s.Registers, s.StackBase, s.Resume = nil, 0, 0
 	}
 	return true
 }
@@ -83,6 +83,7 @@ func (d *drain) decodeSample(data []byte) bool {
 // pieces have come.
 type stackCopy struct {
 	time uint64
+	base uint64 // address of the first piece
 	data []byte
 }
 
@@ -108,9 +109,9 @@ func (d *drain) decodeStack(data []byte) bool {
 		d.stacks[r.Cpu] = copied
 	}
 	if copied.time != r.Header.Time {
-		copied.time, copied.data = r.Header.Time, copied.data[:0]
+		copied.time, copied.base, copied.data = r.Header.Time, r.Address, copied.data[:0]
 	}
-	if len(copied.data)+int(r.Bytes) > maxStack {
+	if len(copied.data)+int(r.Bytes) > maxStack || r.Address != copied.base+uint64(len(copied.data)) {
 		return false
 	}
 	copied.data = append(copied.data, r.Data[:r.Bytes]...)
@@ -119,12 +120,12 @@ func (d *drain) decodeStack(data []byte) bool {
 
 // stack returns the copied stack of the sample that cpu took at time, nil
 // unless all of it came.
-func (d *drain) stack(cpu uint32, time uint64, bytes uint32) []byte {
+func (d *drain) stack(cpu uint32, time uint64, bytes uint32) (base uint64, data []byte) {
 	copied := d.stacks[cpu]
 	if copied == nil || copied.time != time || len(copied.data) != int(bytes) {
-		return nil
+		return 0, nil
 	}
-	return copied.data
+	return copied.base, copied.data
 }
 
 // take returns the first n words of data, in place, and what follows them.

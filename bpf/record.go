@@ -69,10 +69,11 @@ type Sample struct {
 	// Reason is table_pending, or with Options.CopyAll: PC, SP, FP, RBX (amd64)
 	// and LR (arm64) of the frame UserFrames[Resume], then, where that is the
 	// leaf or was interrupted by a signal, all general registers by DWARF
-	// number; and the memory from SP on, as much as is used. Both are nil when
-	// there was no room for them.
+	// number; and the memory from a little below SP on, as much as is used. Both
+	// are nil when there was no room for them.
 	Registers []uint64
 	Stack     []byte
+	StackBase uint64 // address of Stack
 	Resume    int
 }
 

@@ -54,6 +54,7 @@ func TestDecodeSample(t *testing.T) {
 	give := func(piece samplerStackRecord) bool {
 		return d.decodeStack(unsafe.Slice((*byte)(unsafe.Pointer(&piece)), unsafe.Sizeof(piece)))
 	}
+	piece.Address = 0x7000
 	stale := piece
 	stale.Header.Time = 5
 	give(stale)
@@ -64,9 +65,12 @@ func TestDecodeSample(t *testing.T) {
 	if !d.decodeSample(data) || d.sample.Registers != nil || d.sample.Stack != nil {
 		t.Errorf("raw copies, before all pieces came: %v %v", d.sample.Registers, d.sample.Stack)
 	}
-	piece.Bytes, piece.Data = 2, [4096]uint8{4, 5}
+	if give(piece) {
+		t.Error("accepted a piece that does not follow the one before")
+	}
+	piece.Address, piece.Bytes, piece.Data = 0x7003, 2, [4096]uint8{4, 5}
 	give(piece)
-	if !d.decodeSample(data) || !slices.Equal(d.sample.Registers, []uint64{1, 2}) || !slices.Equal(d.sample.Stack, []byte{1, 2, 3, 4, 5}) || d.sample.Resume != 1 {
+	if !d.decodeSample(data) || !slices.Equal(d.sample.Registers, []uint64{1, 2}) || !slices.Equal(d.sample.Stack, []byte{1, 2, 3, 4, 5}) || d.sample.Resume != 1 || d.sample.StackBase != 0x7000 {
 		t.Errorf("raw copies: %v %v of frame %d", d.sample.Registers, d.sample.Stack, d.sample.Resume)
 	}
 	header.Header.Flags = sampleLeaf
@@ -80,6 +84,7 @@ func TestDecodeSample(t *testing.T) {
 	piece.Bytes, piece.Header.Time = 4096, 7
 	for range maxStack / 4096 {
 		give(piece)
+		piece.Address += 4096
 	}
 	if give(piece) || len(d.stacks[3].data) != maxStack {
 		t.Errorf("kept %d bytes of a stack, want %d at most", len(d.stacks[3].data), maxStack)

@@ -113,3 +113,12 @@ func (a array[T]) read(first, end uint32) (entries []T, memory []byte, err error
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[skip])), end-first), memory, nil
 }
+
+// NewTableView returns a view of a table that is not in the kernel.
+func NewTableView(rows []uint32, pages []Page) *TableView {
+	v := &TableView{rows: []viewedRows{{span{0, uint32(len(rows))}, rows, nil}}}
+	for _, page := range pages {
+		v.pages = append(v.pages, samplerTablePage{First: page.First, Count: page.Count})
+	}
+	return v
+}

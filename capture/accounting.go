@@ -29,6 +29,7 @@ type run struct {
 	counters bpf.Counters
 
 	stacks    *stacks
+	waiting   *waiting
 	stats     Stats             // the sums of samples
 	others    map[string]uint64 // samples outside the target, by name
 	modes     [2]uint64         // target samples in user and in kernel mode
@@ -44,7 +45,7 @@ func newRun(id, tgid uint32, o Options, procRoot string, kernel sampler) (*run, 
 	return &run{
 		id: id, tgid: tgid, options: o, procRoot: procRoot,
 		began: time.Now(), beganAt: monotonic(), steal: steal, ownCPU: ownCPU(), counters: counters,
-		stacks: newStacks(), others: map[string]uint64{},
+		stacks: newStacks(), waiting: newWaiting(), others: map[string]uint64{},
 	}, nil
 }
 
@@ -59,6 +60,21 @@ func ownCPU() time.Duration {
 
 // sample counts a sample; frames are its user frames by file.
 func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
+	s := r.describe(sample, frames, known)
+	r.finish(&s)
+}
+
+// later counts a sample whose stack is not complete yet; space is what its
+// process had mapped. It returns false when it cannot be kept.
+func (r *run) later(sample *bpf.Sample, file uint16, frames []uint64, known *processes, space addressSpace) bool {
+	if !r.waiting.fits(sample) {
+		return false
+	}
+	return r.waiting.add(newPending(sample, r.describe(sample, frames, known), space), file)
+}
+
+// describe counts a sample and returns its stack with its labels.
+func (r *run) describe(sample *bpf.Sample, frames []uint64, known *processes) stack {
 	r.stats.Samples++
 	s := stack{
 		kernel: sample.KernelFrames, user: frames,
@@ -71,8 +87,7 @@ func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
 		}
 		s.labels = labels{comm: commonName(name)}
 		r.others[s.comm]++
-		r.stacks.add(&s)
-		return
+		return s
 	}
 	r.stats.TargetSamples++
 	if sample.Kernel {
@@ -80,20 +95,60 @@ func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
 	} else {
 		r.modes[0]++
 	}
-	if s.reason == unwind.StopComplete {
-		r.stats.Complete++
-	} else {
-		if r.stats.Truncated == nil {
-			r.stats.Truncated = map[string]uint64{}
-		}
-		r.stats.Truncated[s.reason.String()]++
-	}
 	s.labels = labels{
 		target: true, comm: known.name(sample.PID, sample.Comm), thread: sample.Comm,
 		pid: sample.PID, tid: sample.TID, cpu: sample.CPU, cgroup: sample.Cgroup,
 		second: uint32((sample.Time - r.beganAt) / 1e9),
 	}
-	r.stacks.add(&s)
+	return s
+}
+
+// finish counts how the stack of a sample ends, and keeps it.
+func (r *run) finish(s *stack) {
+	r.stacks.add(s)
+	if !s.target {
+		return
+	}
+	if s.reason == unwind.StopComplete {
+		r.stats.Complete++
+		return
+	}
+	if r.stats.Truncated == nil {
+		r.stats.Truncated = map[string]uint64{}
+	}
+	r.stats.Truncated[s.reason.String()]++
+}
+
+// finishLater is finish for a sample that user space has unwound.
+func (r *run) finishLater(s *stack) {
+	if s.target && s.reason == unwind.StopComplete {
+		r.stats.CompletedLater++
+	}
+	r.finish(s)
+}
+
+// resume goes on with the samples that wait for tables.
+func (r *run) resume(t *tables) {
+	now := monotonic()
+	again, sweep := r.waiting.due(t, now)
+	if again {
+		r.waiting.resume(t, r.finishLater)
+	}
+	if sweep {
+		r.waiting.giveUp(t, now-min(now, maxWait), r.finishLater)
+	}
+}
+
+// settlePatience bounds the wait for tables at the end of a run. The largest
+// programs take a second.
+const settlePatience = 3 * time.Second
+
+// settle finishes the samples that wait for tables, and brings stats up to
+// date.
+func (r *run) settle(t *tables, stats *Stats) {
+	r.waiting.settle(t, time.Now().Add(settlePatience), r.finishLater)
+	stats.Complete, stats.CompletedLater, stats.Truncated = r.stats.Complete, r.stats.CompletedLater, r.stats.Truncated
+	stats.ClippedStacks = r.stacks.clipped
 }
 
 // freePatience bounds the wait for threads that have ended to be freed. The
@@ -127,7 +182,7 @@ func (r *run) account(s *Session, ended time.Time) (Stats, error) {
 	stats.TargetLost = taken - min(taken, stats.TargetSamples)
 	stats.LostEvents = counters.LostEvents - r.counters.LostEvents + r.lostMmaps
 	stats.LostThreads = counters.LostTasks - r.counters.LostTasks
-	stats.ClippedStacks = r.stacks.clipped
+	stats.Uncopied = counters.Uncopied - r.counters.Uncopied
 	stats.StealSeconds = float64(steal-min(steal, r.steal)) / userHz
 	stats.ContextSwitches = ContextSwitches{usage.VoluntarySwitches, usage.InvoluntarySwitches}
 	stats.OutstandingThreads = outstanding

@@ -212,6 +212,13 @@ func (t *tables) build(o *object) {
 		t.bind(f, o.ref)
 	}
 	t.boundIdle()
+	t.advance()
+}
+
+// advance wakes those who wait for files or tables. The caller holds mu.
+func (t *tables) advance() {
+	t.version++
+	t.settled.Broadcast()
 }
 
 // reopen returns the code of o, opened again where it was closed meanwhile;

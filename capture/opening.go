@@ -28,9 +28,8 @@ func (t *tables) open(f *mappedFile) {
 	defer t.mu.Unlock()
 	f.opening = false
 	f.attempts++
-	if t.opening--; t.opening == 0 {
-		t.settled.Broadcast()
-	}
+	t.opening--
+	defer t.advance()
 	if name != "" {
 		f.name = name
 	}

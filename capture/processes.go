@@ -3,6 +3,7 @@ package capture
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,17 @@ type process struct {
 	comm  string
 	run   uint32            // the run whose target tree it belongs to; 0 is none
 	files map[uint16]uint64 // when each was mapped, ns; 0 before the fork
+	// space is complete when known is set: all mappings were made since the
+	// session began, or were read from /proc.
+	space addressSpace
+	known bool
+	asked int // how often /proc was asked for the mappings
+}
+
+// leaver is a process whose exit was reported.
+type leaver struct {
+	pid     uint32
+	process *process
 }
 
 // processes follows the processes of the machine through their events. A
@@ -20,6 +32,13 @@ type process struct {
 type processes struct {
 	procRoot string
 	byPID    map[uint32]*process
+	mappings int // in all address spaces, shared ones counted each time
+	// Newer kernels report an exit before the address space is gone, so that a
+	// sample may follow. leaving are those reported since the last tick, left
+	// those before.
+	leaving, left []leaver
+	// seen is called for the files of mappings that were read from /proc.
+	seen func(m region, path string)
 	// release is called for every file that a process no longer maps.
 	release func(file uint16)
 }
@@ -82,6 +101,12 @@ func (t *processes) sweep() {
 func (t *processes) fork(parent, child uint32, comm string, run uint32) (shared []uint16) {
 	t.exit(child)
 	p := &process{comm: comm, run: run}
+	if run != 0 {
+		// The root of a target is a copy of a process that was there before.
+		if from := t.get(parent); !from.known && from.asked < maxAsked {
+			t.ask(parent, from, func(addressSpace) bool { return true })
+		}
+	}
 	if from := t.byPID[parent]; from != nil {
 		// fork copies the address space, and a child may run for long
 		// without exec.
@@ -91,6 +116,8 @@ func (t *processes) fork(parent, child uint32, comm string, run uint32) (shared 
 		if p.comm == "" {
 			p.comm = from.comm
 		}
+		p.known = from.known
+		t.setSpace(p, slices.Clip(from.space))
 	}
 	t.put(child, p)
 	return shared
@@ -106,6 +133,8 @@ func (t *processes) exec(pid uint32, comm string, run uint32, at uint64) {
 	old := t.byPID[pid]
 	fresh := &process{comm: comm, run: run}
 	if old != nil {
+		fresh.known, fresh.asked = old.known, old.asked
+		t.setSpace(fresh, old.space)
 		for file, mapped := range old.files {
 			if mapped+execDuration < at {
 				continue
@@ -121,6 +150,30 @@ func (t *processes) exec(pid uint32, comm string, run uint32, at uint64) {
 	t.put(pid, fresh)
 }
 
+// leave records that the last thread of pid is exiting.
+func (t *processes) leave(pid uint32) {
+	p := t.byPID[pid]
+	if p == nil {
+		return
+	}
+	t.leaving = append(t.leaving, leaver{pid, p})
+	for file := range p.files {
+		t.release(file)
+	}
+	p.files = nil
+}
+
+// tick forgets the processes that left before the last tick.
+func (t *processes) tick() {
+	for _, l := range t.left {
+		if t.byPID[l.pid] == l.process {
+			t.exit(l.pid)
+		}
+	}
+	clear(t.left)
+	t.left, t.leaving = t.leaving, t.left[:0]
+}
+
 // exit forgets pid.
 func (t *processes) exit(pid uint32) {
 	p := t.byPID[pid]
@@ -128,6 +181,7 @@ func (t *processes) exit(pid uint32) {
 		return
 	}
 	delete(t.byPID, pid)
+	t.setSpace(p, nil)
 	for file := range p.files {
 		t.release(file)
 	}
@@ -152,4 +206,66 @@ func commonName(comm string) string {
 		return comm
 	}
 	return name
+}
+
+// maxAllMappings bounds the mappings of all processes together, 72 bytes each.
+const maxAllMappings = 1 << 18
+
+// maxAsked bounds how often the mappings of a process are read from /proc.
+const maxAsked = 3
+
+// setSpace gives p its mappings, or none where there is no room for more.
+func (t *processes) setSpace(p *process, space addressSpace) {
+	t.mappings -= len(p.space)
+	if t.mappings+len(space) > maxAllMappings {
+		space, p.known = nil, false
+	}
+	p.space = space
+	t.mappings += len(space)
+}
+
+// mapped records that p has made a mapping.
+func (t *processes) mapped(p *process, m region) { t.setSpace(p, p.space.with(m)) }
+
+// image records that pid has given up all its mappings in execve.
+func (t *processes) image(pid uint32) {
+	p := t.get(pid)
+	t.setSpace(p, nil)
+	p.known, p.asked = true, 0
+}
+
+// doubt records that mappings were lost.
+func (t *processes) doubt() {
+	for _, p := range t.byPID {
+		p.known, p.asked = false, 0
+	}
+}
+
+// spaceOf returns the mappings that process pid had when a sample was taken in
+// the file that sampled tells of.
+func (t *processes) spaceOf(pid uint32, sampled region) addressSpace {
+	p := t.get(pid)
+	agrees := func(space addressSpace) bool {
+		m := space.find(sampled.start)
+		return m != nil && m.start == sampled.start && m.offset == sampled.offset
+	}
+	if (!p.known || !agrees(p.space)) && p.asked < maxAsked {
+		// The sampled mapping must be among them: another process may have the
+		// number by now, or another program.
+		t.ask(pid, p, agrees)
+	}
+	t.mapped(p, sampled)
+	return p.space
+}
+
+// ask reads the mappings of process pid from /proc, and takes them if they
+// are accepted.
+func (t *processes) ask(pid uint32, p *process, accept func(addressSpace) bool) {
+	p.asked++
+	space, err := readSpace(t.procRoot, pid, t.seen)
+	if err != nil || !accept(space) {
+		return
+	}
+	p.known = true
+	t.setSpace(p, space)
 }

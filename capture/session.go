@@ -49,6 +49,8 @@ type Session struct {
 	drainErr  error
 	touched   map[uint16]struct{}
 	frames    []uint64 // scratch
+
+	verification *verification // nil unless Options.verify
 }
 
 // drainEvery is the longest time that records stay in the kernel. A file that
@@ -82,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Event == EventCycles {
 		event = bpf.Cycles
 	}
-	loaded, err := bpf.Load(bpf.Options{Event: event, Frequency: o.Frequency})
+	loaded, err := bpf.Load(bpf.Options{Event: event, Frequency: o.Frequency, CopyAll: o.verify})
 	if err != nil {
 		return nil, asError(fmt.Errorf("load sampler: %w", err), CodeEnvironment)
 	}
@@ -124,6 +126,10 @@ func startWith(ctx context.Context, o Options, loaded sampler, procRoot string, 
 	}
 	s.tables = newTables(loaded, procRoot, raise, s.progress())
 	s.processes = newProcesses(procRoot, s.tables.release)
+	s.processes.seen = s.tables.seen
+	if o.verify {
+		s.verification = &verification{undecided: map[string]uint64{}}
+	}
 	s.drained.Add(1)
 	go s.drainLoop(raise)
 	return s
@@ -179,8 +185,12 @@ func (s *Session) drain() error {
 	if err := s.sampler.Drain(s.handle); err != nil {
 		return fmt.Errorf("drain records: %w", err)
 	}
+	s.processes.tick()
 	if len(s.touched) > 0 {
 		s.tables.touch(s.touched)
+	}
+	if s.run != nil {
+		s.run.resume(s.tables)
 	}
 	return nil
 }
@@ -195,9 +205,16 @@ func (s *Session) handle(record bpf.Record) {
 		if s.run != nil {
 			s.run.lostMmaps += r.Mmaps
 		}
+		s.processes.doubt()
+	case *bpf.Image:
+		s.processes.image(r.PID)
 	case *bpf.Mmap:
 		p := s.processes.get(r.PID)
-		if id := s.tables.mapped(r, p.run != 0); id != 0 {
+		id := s.tables.mapped(r, p.run != 0)
+		s.processes.mapped(p, region{
+			start: r.Mapping.Start, end: r.Mapping.End, offset: r.Mapping.Offset, key: withoutMtime(r.Mapping.Key), id: id,
+		})
+		if id != 0 {
 			s.reference(r.PID, id, r.Time)
 		}
 	}
@@ -219,7 +236,7 @@ func (s *Session) event(e *bpf.ProcessEvent) {
 	case bpf.Exec:
 		s.processes.exec(e.PID, e.Comm, e.Run, e.Time)
 	case bpf.Exit:
-		s.processes.exit(e.PID)
+		s.processes.leave(e.PID)
 	}
 }
 
@@ -230,8 +247,10 @@ func (s *Session) sample(r *bpf.Sample) {
 		frames = append(frames, uint64(frame))
 	}
 	s.frames = frames
+	var missed uint16
 	if r.Miss != nil {
 		if id := s.tables.missed(r.PID, r.Miss, r.Run != 0); id != 0 {
+			missed = id
 			s.reference(r.PID, id, r.Time)
 			// The frame is kept as the file's: its name is found later even
 			// though its caller is not.
@@ -247,6 +266,17 @@ func (s *Session) sample(r *bpf.Sample) {
 	}
 	if s.run == nil || r.Time < s.run.beganAt {
 		return
+	}
+	if missed != 0 && r.Registers != nil {
+		space := s.processes.spaceOf(r.PID, region{
+			start: r.Miss.Start, end: r.Miss.End, offset: r.Miss.Offset, key: withoutMtime(r.Miss.Key), id: missed,
+		})
+		if s.run.later(r, missed, frames, s.processes, space) {
+			return
+		}
+	}
+	if s.verification != nil && missed == 0 && r.Run != 0 && r.Registers != nil {
+		s.verify(r, frames)
 	}
 	s.run.sample(r, frames, s.processes)
 }
@@ -373,6 +403,7 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 	prof := newProfile(s.options.Frequency, r.began.UnixNano(), int64(ended.Sub(r.began)))
 	b := newBuilder(prof, s.tables, s.kernel)
 	s.tables.settle(500 * time.Millisecond)
+	r.settle(s.tables, &stats)
 	loaded := make(chan struct{})
 	go func() {
 		s.kernel.load()

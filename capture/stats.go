@@ -30,6 +30,12 @@ type Stats struct {
 
 	// Complete counts target samples whose stack reached its outermost frame.
 	Complete uint64 `json:"complete"`
+	// CompletedLater counts those of them that were unwound in user space,
+	// because a table was not there yet when they were taken.
+	CompletedLater uint64 `json:"completed_later"`
+	// Uncopied counts samples, of the whole machine, that could not be unwound
+	// later because there was no room for a copy of their stack.
+	Uncopied uint64 `json:"uncopied,omitempty"`
 	// Truncated counts the other target samples by reason.
 	Truncated map[string]uint64 `json:"truncated,omitempty"`
 	// Unsymbolized counts target samples whose leaf has no function name.
@@ -98,6 +104,10 @@ type Options struct {
 	DebugDirs []string // directories of separate debug files, beside the default ones
 	// Progress is called from several goroutines, one at a time; nil ignores.
 	Progress func(Progress)
+
+	// verify unwinds every sample of a target twice, in the kernel and in user
+	// space, and compares.
+	verify bool
 }
 
 // DefaultFrequency is the sampling rate in Hz where none is asked for. It is

@@ -17,6 +17,7 @@ type tableKernel interface {
 	UnloadTable(ref bpf.TableRef)
 	Bind(key bpf.FileKey, id uint16, ref bpf.TableRef) error
 	Unbind(key bpf.FileKey) error
+	View(ref bpf.TableRef) (*bpf.TableView, error)
 }
 
 // tables names the files that processes map, builds the unwind table of each
@@ -41,16 +42,23 @@ type tables struct {
 	wg     sync.WaitGroup
 
 	mu        sync.Mutex
-	settled   *sync.Cond // opening reached 0
+	settled   *sync.Cond // opening reached 0, or version changed
+	version   uint64     // advances whenever a file was opened or a table built
 	opening   int
 	sent      int                         // rules the kernel has
 	files     []*mappedFile               // by number; files[0] is nil
 	byKey     map[bpf.FileKey]*mappedFile // by complete key
 	latest    map[bpf.FileKey]*mappedFile // by key without Mtime
+	inodes    map[bpf.FileKey]*mappedFile // by Dev and Ino alone
 	sightings map[bpf.FileKey]sighting    // by key without Mtime, of files nobody needed yet
 	objects   map[string]*object
 	clock     uint64 // advances with every touch; orders lastUse
 	failures  map[string]uint64
+
+	// What a batch of walks shares.
+	views   map[*object]*bpf.TableView
+	changed map[*mappedFile]bool
+	walked  []unwind.Frame
 }
 
 // mappedFile is one file (inode and contents) that some process maps.
@@ -103,8 +111,9 @@ func newTables(kernel tableKernel, procRoot string, raise func(), progress func(
 		opens: newQueue[*mappedFile](), builds: newQueue[*object](), quit: make(chan struct{}),
 		files:  []*mappedFile{nil},
 		byKey:  map[bpf.FileKey]*mappedFile{},
-		latest: map[bpf.FileKey]*mappedFile{}, sightings: map[bpf.FileKey]sighting{},
+		latest: map[bpf.FileKey]*mappedFile{}, inodes: map[bpf.FileKey]*mappedFile{}, sightings: map[bpf.FileKey]sighting{},
 		objects: map[string]*object{}, failures: map[string]uint64{},
+		views: map[*object]*bpf.TableView{}, changed: map[*mappedFile]bool{},
 	}
 	t.settled = sync.NewCond(&t.mu)
 	t.wg.Add(2)
@@ -162,6 +171,19 @@ func (t *tables) mapped(m *bpf.Mmap, target bool) uint16 {
 	return f.id
 }
 
+// seen records where the file of a mapping that /proc told of can be opened.
+func (t *tables) seen(m region, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.inodes[m.key] != nil {
+		return
+	}
+	if len(t.sightings) >= maxSightings {
+		clear(t.sightings)
+	}
+	t.sightings[m.key] = sighting{path: path}
+}
+
 // missed records a sample in a file that the kernel has no table for, and
 // returns the file's number, 0 when there are no numbers left.
 func (t *tables) missed(pid uint32, m *bpf.Mapping, target bool) uint16 {
@@ -200,6 +222,7 @@ func (t *tables) add(key bpf.FileKey, at sighting) *mappedFile {
 	t.files = append(t.files, f)
 	prefix := withoutMtime(key)
 	t.latest[prefix] = f
+	t.inodes[bpf.FileKey{Ino: key.Ino, Dev: key.Dev}] = f
 	delete(t.sightings, prefix)
 	if key.Mtime != 0 || key == bpf.VDSO() {
 		t.byKey[key] = f

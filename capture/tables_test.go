@@ -24,6 +24,7 @@ type fakeKernel struct {
 	used   int
 	nextID int
 	rows   map[bpf.TableRef]int
+	views  map[bpf.TableRef]*bpf.TableView
 	refs   []bpf.TableRef // in order of loading
 	bound  map[bpf.FileKey]binding
 	rules  int
@@ -37,7 +38,7 @@ type binding struct {
 }
 
 func newFakeKernel(space int) *fakeKernel {
-	k := &fakeKernel{space: space, rows: map[bpf.TableRef]int{}, bound: map[bpf.FileKey]binding{}}
+	k := &fakeKernel{space: space, rows: map[bpf.TableRef]int{}, views: map[bpf.TableRef]*bpf.TableView{}, bound: map[bpf.FileKey]binding{}}
 	k.change = sync.NewCond(&k.mu)
 	return k
 }
@@ -67,8 +68,19 @@ func (k *fakeKernel) LoadTable(rows []uint32, pages []bpf.Page) (bpf.TableRef, e
 	ref := testRef(k.nextID)
 	k.used += len(rows)
 	k.rows[ref] = len(rows)
+	k.views[ref] = bpf.NewTableView(slices.Clone(rows), slices.Clone(pages))
 	k.refs = append(k.refs, ref)
 	return ref, nil
+}
+
+func (k *fakeKernel) View(ref bpf.TableRef) (*bpf.TableView, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, loaded := k.rows[ref]; !loaded {
+		return nil, fmt.Errorf("view of table %v, which is not loaded", ref)
+	}
+	view := *k.views[ref] // Close empties it
+	return &view, nil
 }
 
 func (k *fakeKernel) UnloadTable(ref bpf.TableRef) {

@@ -17,6 +17,9 @@ type Regs struct {
 	// General holds the registers by DWARF number: 16 on amd64, 31 or more
 	// on arm64. It is nil where they are not known, outside the leaf.
 	General []uint64
+	// Caller tells that PC is a return address: the walk does not begin at the
+	// leaf, but goes on where another one stopped.
+	Caller bool
 }
 
 // Memory reads the memory of a process.
@@ -44,7 +47,7 @@ type Frame struct {
 // frames to dst, and tells why it stopped. The frame at which it stopped is
 // included.
 func Walk(dst []Frame, regs Regs, mem Memory, tables TableSource) ([]Frame, StopReason) {
-	w := walker{regs: regs, mem: mem, exact: true}
+	w := walker{regs: regs, mem: mem, exact: !regs.Caller}
 	for n := 0; ; n++ {
 		if n == MaxFrames {
 			return dst, StopTooManyFrames

@@ -70,6 +70,8 @@ func TestWalkAppliesEachKindOfRule(t *testing.T) {
 			code{leafPC: {CFA: CFASP, CFAOff: 16, BXOff: -16, RA: RegAtCFA, RAOff: -8}, caller: {CFA: CFAReg, Reg: amd64BX, RA: RegAtCFA, RAOff: -8}, 0x2fff: stop},
 			[]uint64{leafPC, caller, 0x2fff}, StopComplete},
 		{"return address in a register", Regs{SP: sp0, General: []uint64{5: callPC}}, nil, code{leafPC: {CFA: CFASP, RA: RegInReg, RAOff: 5}, caller: stop}, []uint64{leafPC, caller}, StopComplete},
+		{"from a caller on", Regs{PC: callPC, SP: sp0, General: make([]uint64, 16), Caller: true}, stack{sp0: 0x3000},
+			code{caller: saved(CFASP, 8), 0x2fff: {CFA: CFAReg, Reg: 10, RA: RegAtCFA}}, []uint64{caller, 0x2fff}, StopUnsupportedCFA},
 		{"inexpressible", Regs{SP: sp0, General: make([]uint64, 16)}, nil, code{leafPC: unsupported()}, []uint64{leafPC}, StopUnsupportedCFA},
 		{"frame slot", Regs{SP: sp0, FP: sp0 + 32}, stack{sp0 + 24: sp0 + 64, sp0 + 56: callPC}, code{leafPC: saved(CFADerefFP, -8), caller: stop}, []uint64{leafPC, caller}, StopComplete},
 		{"stack slot", Regs{SP: sp0}, stack{sp0 + 24: sp0 + 64, sp0 + 64: callPC},

@@ -107,7 +107,8 @@ static __always_inline u64 send_piece(struct cpu_state *c, u64 address, u64 end)
 
 /*
  * Copies the registers of the current frame and the stack from there on, for
- * user space to go on with. Half of the ring is left to samples.
+ * user space to go on with. An epilogue has registers below the stack pointer
+ * already. Half of the ring is left to samples.
  */
 __noinline int copy_stack(struct cpu_state *c)
 {
@@ -122,16 +123,18 @@ __noinline int copy_stack(struct cpu_state *c)
 		c->copy_budget = COPY_BUDGET;
 	else
 		c->copy_budget += earned;
-	address = c->sp;
 	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * ring_quarter)
 		goto uncopied;
-	end = stack_end(c, address);
+	end = stack_end(c, c->sp);
+	if (end <= c->sp)
+		goto uncopied;
+	address = c->sp - WINDOW_BELOW;
 	if (end > address + COPY_MAX)
 		end = address + COPY_MAX;
-	if (end <= address || end - address > c->copy_budget)
+	if (end - address > c->copy_budget)
 		goto uncopied;
 	c->copied_frame.pc = c->pc;
-	c->copied_frame.sp = address;
+	c->copied_frame.sp = c->sp;
 	c->copied_frame.fp = c->fp;
 	c->copied_frame.bx = c->bx;
 	c->copied_frame.lr = c->lr;
@@ -146,8 +149,16 @@ __noinline int copy_stack(struct cpu_state *c)
 		if (address >= end)
 			break;
 		bytes = send_piece(c, address, end);
-		if (!bytes)
-			break;
+		if (!bytes) {
+			if (c->copied || address > c->sp)
+				break;
+			/* The page below that of the stack pointer may never
+			 * have been used. */
+			address = c->sp & ~(u64)(STACK_PIECE - 1);
+			bytes = send_piece(c, address, end);
+			if (!bytes)
+				break;
+		}
 		address += bytes;
 		c->copied += bytes;
 	}
