@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -190,5 +192,33 @@ func TestInnocentCallersAreNotBlamed(t *testing.T) {
 				t.Error("the improvement was never reported")
 			}
 		})
+	}
+}
+
+// TestNestedCallersAreReportedOnce: what grew below a handler also grew below
+// everything that calls it; growth elsewhere is another finding.
+func TestNestedCallersAreReportedOnce(t *testing.T) {
+	p := newTree()
+	for i := range 40 {
+		p.add(fmt.Sprintf("task.f%d main.tasks main.main", i), 0.05)
+	}
+	slow := p.with(0.6, under("http.handle2")).with(0.35, under("main.tasks"))
+	b, h := treePairs(newRand(960), p, slow, 10, Options{})
+	res := mustCompare(t, b, h, Options{Paired: true})
+	found := make(map[string]bool)
+	for _, f := range res.Findings {
+		if f.Group == GroupCalls {
+			found[f.Function] = true
+		}
+	}
+	outer := false
+	for _, g := range res.Groups {
+		outer = outer || g.Name == "main.serve" && g.Growth && g.Q <= res.GroupAlpha
+	}
+	if !outer {
+		t.Error("growth below main.serve is not significant: the test cannot tell")
+	}
+	if want := map[string]bool{"http.handle2": true, "main.tasks": true}; !maps.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
 	}
 }

@@ -82,3 +82,41 @@ func TestCostThatMovesBelowACallerIsAWarning(t *testing.T) {
 		}
 	}
 }
+
+// TestLittleThatGotCheaperExcusesLittle: +2 % in a function of a package that
+// lost 0.5 pp elsewhere, though growth by 5 pp is ruled out.
+func TestLittleThatGotCheaperExcusesLittle(t *testing.T) {
+	p := packaged()
+	for f := range p.noise {
+		p.noise[f] = 0.01
+	}
+	b, h := pairs(newRand(1020), p, p.with(16, 0.02).with(6, -0.005), 10)
+	if res := mustCompare(t, b, h, Options{Paired: true, Equivalence: 0.05}); res.Verdict != Fail || res.Findings[0].Function != p.names[16].Name {
+		t.Errorf("got %v, findings %+v, want %s to fail", res.Verdict, res.Findings, p.names[16].Name)
+	}
+}
+
+// TestNoiseExcusesNothing: a function of the package varies by 80 %, and had
+// cheap runs on head by chance.
+func TestNoiseExcusesNothing(t *testing.T) {
+	rng := newRand(1030)
+	p := packaged()
+	for f := range p.noise {
+		p.noise[f] = 0.01
+	}
+	p.noise[6] = 0.8
+	excused, gates := 0, heavy(150, 2000)
+	for range gates {
+		b, h := pairs(rng, p, p.with(16, 0.012), 10)
+		for _, f := range mustCompare(t, b, h, Options{Paired: true, Equivalence: 0.05}).Findings {
+			if f.Kind == CostShift && f.Function == p.names[16].Name {
+				excused++
+			}
+		}
+	}
+	low, _ := clopperPearson(excused, gates)
+	t.Logf("excused %d of %d", excused, gates)
+	if low > 0.05 {
+		t.Errorf("excused %d of %d by noise", excused, gates)
+	}
+}
