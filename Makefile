@@ -6,7 +6,7 @@ LINT := $(BIN)/golangci-lint
 STATICCHECK := $(BIN)/staticcheck
 
 .DEFAULT_GOAL := build
-.PHONY: build test lint generate bench fmt clean
+.PHONY: build test lint generate bench bench-cost fmt clean
 
 build: ## the command, into ./tollgate
 	CGO_ENABLED=0 $(GO) build -trimpath -o tollgate ./cmd/tollgate
@@ -26,6 +26,10 @@ generate: ## the BPF objects, from bpf/*.bpf.c
 
 bench: ## every benchmark once, as root for those that sample
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+bench-cost: ## what sampling costs, beside its targets; as root, some minutes on a quiet machine
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/tollgate ./cmd/tollgate
+	$(GO) run ./bench/cost -tollgate $(BIN)/tollgate
 
 fmt: ## gofmt -s over every Go file
 	gofmt -s -w $$(git ls-files --cached --others --exclude-standard '*.go')

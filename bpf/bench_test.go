@@ -42,8 +42,10 @@ func BenchmarkSample(b *testing.B) {
 				}
 				return complete == 10
 			})
-			state := &s.runs[int(run)%len(s.runs)]
-			before := *state
+			before, err := s.Cost(run)
+			if err != nil {
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				if err := s.Enable(); err != nil {
 					b.Fatal(err)
@@ -56,10 +58,13 @@ func BenchmarkSample(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			took := float64(state.Nanoseconds - before.Nanoseconds)
-			samples := float64(state.Samples - before.Samples)
-			b.ReportMetric(took/samples, "ns/sample")
-			b.ReportMetric(float64(state.Frames-before.Frames)/samples, "frames/sample")
+			after, err := s.Cost(run)
+			if err != nil {
+				b.Fatal(err)
+			}
+			samples := float64(after.Samples - before.Samples)
+			b.ReportMetric(float64(after.Nanoseconds-before.Nanoseconds)/samples, "ns/sample")
+			b.ReportMetric(float64(after.Frames-before.Frames)/samples, "frames/sample")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -81,6 +81,31 @@ func (s *Sampler) Runtime(run uint32) (usage Usage, samples uint64, err error) {
 	return usageOf(state.Usage), atomic.LoadUint64(&state.Samples), nil
 }
 
+// Cost is what the samples of a run took in the kernel.
+type Cost struct {
+	Samples     uint64
+	Frames      uint64 // of user stacks
+	Nanoseconds uint64 // in the program, the two readings of the clock included
+}
+
+// Cost returns the cost of the samples of the run so far. Needs
+// Options.Measure.
+func (s *Sampler) Cost(run uint32) (Cost, error) {
+	if s.closed.Load() {
+		return Cost{}, ErrClosed
+	}
+	s.runsMu.Lock()
+	defer s.runsMu.Unlock()
+	state := &s.runs[int(run)%len(s.runs)]
+	if run == 0 || state.Run != run {
+		return Cost{}, fmt.Errorf("read run %d: %w", run, ErrUnknownRun)
+	}
+	return Cost{
+		Samples: atomic.LoadUint64(&state.Samples), Frames: atomic.LoadUint64(&state.Frames),
+		Nanoseconds: atomic.LoadUint64(&state.Nanoseconds),
+	}, nil
+}
+
 // Tasks returns the threads of the run that are not freed yet.
 func (s *Sampler) Tasks(run uint32) ([]Task, error) {
 	if s.closed.Load() {

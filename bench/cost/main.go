@@ -14,13 +14,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // options of a measurement.
 type options struct {
-	tollgate string // the command line under test
-	rounds   int    // of interleaved measurements
-	dir      string // scratch
+	tollgate string        // the command line under test
+	dir      string        // scratch
+	slowdown time.Duration // of the interleaved measurements at each rate
 }
 
 // figure is one measured quantity beside its target.
@@ -53,7 +54,7 @@ func main() {
 	var o options
 	var only string
 	flag.StringVar(&o.tollgate, "tollgate", "bin/tollgate", "the command to measure")
-	flag.IntVar(&o.rounds, "rounds", 60, "rounds of the slowdown measurement")
+	flag.DurationVar(&o.slowdown, "slowdown", 75*time.Second, "how long to measure the slowdown at each rate")
 	flag.StringVar(&only, "only", "", "comma-separated sections: ready,table,sample,slowdown,record,memory,storm")
 	flag.Parse()
 	if err := run(o, only); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/tollgate-dev/tollgate/bpf"
 	"github.com/tollgate-dev/tollgate/capture"
@@ -13,7 +14,7 @@ import (
 
 // chunkNanoseconds is the work between two switches of the sampler: long
 // against a switch, short against the drift of the machine.
-const chunkNanoseconds = 100e6
+const chunkNanoseconds = 50e6
 
 // depth of the workload's own recursion: with spin, main and the start code of
 // the C library it makes stacks of 26 frames.
@@ -108,7 +109,9 @@ func slowdownAt(ctx context.Context, o options, binary string, hertz int) (slowd
 	}
 	var floors, aboves []float64
 	random := rand.New(rand.NewPCG(1, uint64(hertz)))
-	for round := range o.rounds + 3 {
+	const warmup, least = 6, 20
+	end := time.Now().Add(o.slowdown)
+	for round := 0; round < warmup+least || time.Now().Before(end); round++ {
 		var took [3]float64
 		for _, mode := range random.Perm(len(modes)) {
 			if took[mode], err = modes[mode](); err != nil {
@@ -118,7 +121,7 @@ func slowdownAt(ctx context.Context, o options, binary string, hertz int) (slowd
 		if ctx.Err() != nil {
 			return slowdown{}, ctx.Err()
 		}
-		if round >= 3 { // the first rounds load tables and fill caches
+		if round >= warmup { // the first rounds load tables and fill caches
 			floors = append(floors, took[1]/took[0]-1)
 			aboves = append(aboves, (took[2]-took[1])/took[0])
 		}
@@ -130,7 +133,7 @@ func slowdownAt(ctx context.Context, o options, binary string, hertz int) (slowd
 type estimate struct{ low, mid, high float64 }
 
 func (e estimate) percent() string {
-	return fmt.Sprintf("%+.2f %% (%+.2f to %+.2f)", 100*e.mid, 100*e.low, 100*e.high)
+	return fmt.Sprintf("%+.3f %% (%+.3f to %+.3f)", 100*e.mid, 100*e.low, 100*e.high)
 }
 
 func summarize(values []float64) estimate {
