@@ -420,6 +420,7 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 	if err := b.build(r.stacks.list); err != nil {
 		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)
 	}
+	s.tables.forgetOutside()
 	stats.Unsymbolized = b.unsymbolized
 	stats.Unreadable = s.tables.unreadable()
 	stats.FinishSeconds = time.Since(ended).Seconds()

@@ -118,6 +118,18 @@ func (t *tables) resolve(wanted map[*object][]uint64, debugDirs []string, stop f
 	t.boundSymbols()
 }
 
+// forgetOutside drops the lines of objects that no target needs: on a busy
+// machine they are most of what there is, and other processes run next time.
+func (t *tables) forgetOutside() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.objects {
+		if !o.symbols.busy && !o.target() {
+			o.symbols.lines = nil
+		}
+	}
+}
+
 // Bounds of what is kept to name further addresses of an object: bytes of
 // each, and the number of objects.
 const (
