@@ -232,3 +232,86 @@ func TestSpreadInjectionIsFound(t *testing.T) {
 		t.Errorf("found %d of %d, want 85 %%", right, gates)
 	}
 }
+
+// thirds returns a program whose functions are spread over three packages, the
+// first of which also has next to nothing but one function in package solo.
+func thirds() program {
+	p := packaged()
+	for f := range p.names {
+		p.names[f].Name = fmt.Sprintf("p%d.f%03d", f%3, f)
+		if f == 1 || f == 149 {
+			p.names[f].Name = fmt.Sprintf("solo.f%03d", f)
+		}
+	}
+	return p
+}
+
+// TestGroupMarginCoversDrift: a drift of the reference set below 1 % is not
+// corrected, and must not make a large group exceed its margin. A package that
+// is one function in all but name is tested as that function.
+func TestGroupMarginCoversDrift(t *testing.T) {
+	p := thirds()
+	b, h := pairs(newRand(860), p, p, 5)
+	small := false
+	for _, g := range mustCompare(t, b, h, Options{Paired: true}).Groups {
+		if g.Name == "solo" {
+			t.Errorf("tested %+v", g)
+		}
+		if g.Margin < 0.00999 {
+			t.Errorf("package %s with a share of %.2f: margin %v, want 0.01 or more", g.Name, g.ShareBase, g.Margin)
+		}
+		small = small || near(g.Margin, 0.01, 1e-6)
+	}
+	if !small {
+		t.Error("every group has a larger margin: the test cannot tell")
+	}
+}
+
+// TestRelativeGrowthOfAGroupIsDoubted: the reference set got 5 % faster. A group
+// that grew by less relative to it did not cost more.
+func TestRelativeGrowthOfAGroupIsDoubted(t *testing.T) {
+	c := &comparison{
+		options: DefaultOptions(), matrix: &matrix{base: 2, totals: ones(4)}, result: &Result{}, shrunk: &family{},
+		reference: &reference{factors: []float64{0, 0, -0.05, -0.05}},
+	}
+	for ratio, want := range map[float64]Severity{0.04: Warns, 0.06: Fails} {
+		f := Finding{Kind: Regression, Severity: Fails, Effect: 0.02}
+		c.doubtGrowth(&f, aggregate{kind: GroupPackage}, estimate{ratio: ratio})
+		if f.Severity != want || (f.Text != "") != (want == Warns) {
+			t.Errorf("grew by %v: %s (%s), want %s", ratio, f.Severity, f.Text, want)
+		}
+	}
+}
+
+// TestGroupsNeedSomethingToMoveAgainst: not where most functions moved, and
+// not a package that is the program.
+func TestGroupsNeedSomethingToMoveAgainst(t *testing.T) {
+	p := packaged()
+	q := p
+	q.cost = slices.Clone(p.cost)
+	for f := range q.cost {
+		q.cost[f] *= 1 + float64(f/10%2)
+	}
+	b, h := pairs(newRand(880), p, q, 5)
+	if res := mustCompare(t, b, h, Options{Paired: true}); res.Reference.Stable || len(res.Groups) > 0 {
+		t.Errorf("stable %v, groups %+v, want neither", res.Reference.Stable, res.Groups)
+	}
+	whole := newProgram(60, 10)
+	b, h = pairs(newRand(881), whole, whole, 5)
+	if res := mustCompare(t, b, h, Options{Paired: true}); len(res.Groups) > 0 {
+		t.Errorf("tested %+v, which is the whole program", res.Groups)
+	}
+}
+
+// TestGroupKeepsASequenceGoing: what hints at growth of a group is no reason to
+// stop, what hints at shrinking is none to go on.
+func TestGroupKeepsASequenceGoing(t *testing.T) {
+	for growth, want := range map[bool]Stop{true: StopContinue, false: StopFutile} {
+		o := DefaultOptions()
+		o.Looks, o.Look = Schedule(20), 1
+		c := &comparison{options: o, result: &Result{Groups: []Aggregate{{Growth: growth, P: 0.01}}}}
+		if got := c.stop(); got != want {
+			t.Errorf("growth %v: %s, want %s", growth, got, want)
+		}
+	}
+}

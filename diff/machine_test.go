@@ -137,3 +137,14 @@ func TestHistoryOfMachinesFindsRegressions(t *testing.T) {
 		t.Errorf("found %d of %d, want 90 %%", found, gates)
 	}
 }
+
+// TestTotalCountsMachines: by hand, with the numbers above.
+func TestTotalCountsMachines(t *testing.T) {
+	d := newMachines([]string{"a", "a", "a", "b", "b", "c", "d"}, 6)
+	m := &matrix{base: 6, totals: ones(7), machines: d}
+	got := newContrastTest(m, []float64{1, 2, 3, 5, 7, 9, 20})
+	want := (1+14.0/36)*(21.75-4.0/3)/d.unit + (1+1.0/6)*4.0/3
+	if !near(got.stdErr*got.stdErr, want, 1e-9) || !near(got.ratio, 20-27.0/6, 1e-12) || got.df > 3 {
+		t.Errorf("variance %v of %v on %v df, want %v of 15.5 on 3 at most", got.stdErr*got.stdErr, got.ratio, got.df, want)
+	}
+}
