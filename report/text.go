@@ -193,7 +193,7 @@ func (t *text) section(title string, holds func(diff.Finding) bool) {
 				name(f), t.where(f), percent(f.ShareBase, 2), percent(f.ShareHead, 2), signedPoints(f.Effect),
 				interval(f.CI), probability(f.Q),
 			},
-			note: oneLine(f.Text),
+			note: t.note(f),
 		})
 	}
 	if found == 0 {
@@ -204,6 +204,21 @@ func (t *text) section(title string, holds func(diff.Finding) bool) {
 	if more := found - len(table.rows); more > 0 {
 		fmt.Fprintf(&t.b, "%sand %d more\n", indent, more)
 	}
+}
+
+// note is what is said below a finding: why it is judged as it is, and whether the change touches it.
+func (t *text) note(f diff.Finding) string {
+	if !t.meta.Touched || f.Function == "" || f.Severity == diff.Informs {
+		return oneLine(f.Text)
+	}
+	touched := "the change does not touch it"
+	if f.Touched {
+		touched = "the change touches it"
+	}
+	if f.Text == "" {
+		return touched
+	}
+	return oneLine(f.Text + "; " + touched)
 }
 
 // maxRows is how many findings of a kind are listed; the JSON report has all. Of two programs that

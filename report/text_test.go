@@ -181,6 +181,25 @@ func render(t *testing.T, r *diff.Result, m Meta, o TextOptions) string {
 	return b.String()
 }
 
+func TestFindingsSayWhetherTheChangeTouchesThem(t *testing.T) {
+	r, m := failing(), exampleMeta()
+	if text := render(t, r, m, TextOptions{}); strings.Contains(text, "the change") {
+		t.Errorf("a change that is not known is spoken of:\n%s", text)
+	}
+	m.Touched = true
+	r.Findings[0].Touched = true
+	text := render(t, r, m, TextOptions{})
+	for _, want := range []string{
+		`(?m)^  parser\.\(\*Lexer\)\.Next .*\n    the change touches it$`,
+		`(?m)^    the functions that only one side has cost no more as a whole; the change does not touch it$`,
+		`(?m)^    every function costs more while the calibration kernel stands still$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("no match for %s in\n%s", want, text)
+		}
+	}
+}
+
 func TestTextIsAsInTheGoldenFiles(t *testing.T) {
 	differing := exampleMeta()
 	differing.Head.Environment = "Other CPU, 2 cores, 7.8 GiB, Linux 6.1.0, kvm"

@@ -179,7 +179,7 @@ func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*basel
 		return nil, err
 	}
 	defer b.close()
-	header, err := b.header(ctx, o.command)
+	header, err := b.header(ctx, workload{command: o.command})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*basel
 			return nil, err
 		}
 	}
-	_, err = b.series(ctx, o.command, store.add)
+	_, err = b.series(ctx, workload{command: o.command}, store.add)
 	var failed *commandFailure
 	if errors.As(err, &failed) {
 		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, shorten(commandLine(o.command), 60), failed.run.why(o.timeout)),

@@ -7,44 +7,73 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tollgate-dev/tollgate/baseline"
 	"github.com/tollgate-dev/tollgate/diff"
 	"github.com/tollgate-dev/tollgate/report"
+	"github.com/tollgate-dev/tollgate/revision"
 )
 
-const defaultPairs = 20
+const (
+	defaultPairs        = 20
+	defaultBuildTimeout = 30 * time.Minute
+)
 
 type compareOptions struct {
 	app *app
 	sampling
-	baseCommand string
-	output      string
-	seed        uint64
-	json        jsonFile
-	command     []string
+	ref          string // compared by revision, else by baseCommand
+	baseCommand  string
+	build        string
+	buildTimeout time.Duration
+	output       string
+	seed         uint64
+	json         jsonFile
+	command      []string
 }
 
 func newCompareCommand(a *app) *cobra.Command {
 	o := compareOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "compare --base-command 'A' [--runs PAIRS] [FLAGS] -- COMMAND...",
-		Short: "Run two commands in turn, here and now, and compare them",
-		Long: `Run the base command and COMMAND in turn under one collector, and give the verdict on COMMAND. Pairs of
-runs are taken in blocks ABBA or BAAB, drawn at random, after one warm-up each, so that what happens
-to the machine meanwhile happens to both.
+		Use:   "compare REF [--build CMD] [--runs PAIRS] [FLAGS] -- COMMAND...",
+		Short: "Run two versions in turn, here and now, and compare them",
+		Long: `Compare the working tree with a git revision, or one command with another.
 
-After 5, 10 and 20 pairs the result is looked at, and the comparison ends as soon as it is clear; --runs
-is the most it may take. A calm comparison takes 5 pairs.
+With REF, a branch, tag or commit, base is the merge base of HEAD and REF, checked out in a temporary
+worktree, and head is the working tree as it is. Both are built once by --build, and COMMAND runs in the
+same directory of either tree. Nothing that git tracks is changed, and the worktree is removed in the
+end. Functions that the change touches are watched more closely, and marked in the report.
 
-The base command is a command line: words are split and quotes respected as a shell does it, and the
-program is run directly. A line with more than that (pipes, variables, redirections) goes to sh -c.`,
-		Example: `  tollgate compare --base-command './old --size 1000' -- ./new --size 1000
-  tollgate compare --base-command 'xz -9 -k -c big >/dev/null' -- sh -c './xz -9 -k -c big >/dev/null'`,
-		Args: wrapped,
+With --base-command instead of REF, that command is compared with COMMAND.
+
+Pairs of runs are taken under one collector in blocks ABBA or BAAB, drawn at random, after one warm-up
+each, so that what happens to the machine meanwhile happens to both. After 5, 10 and 20 pairs the result
+is looked at, and the comparison ends as soon as it is clear; --runs is the most it may take. A calm
+comparison takes 5 pairs.
+
+The build and the base command are command lines: words are split and quotes respected as a shell does
+it, and the program is run directly. A line with more than that (pipes, variables, redirections) goes to
+sh -c.`,
+		Example: `  tollgate compare main --build 'make bench' -- ./bench
+  tollgate compare origin/main --build 'go test -c -o bench.test ./parser' -- ./bench.test -test.bench=. -test.benchtime=100x
+  tollgate compare --base-command './old --size 1000' -- ./new --size 1000`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			// REF stands before the dashes, the command after them.
+			if cmd.ArgsLenAtDash() != 1 {
+				return wrapped(cmd, args)
+			}
+			o.ref = args[0]
+			if len(args) == 1 || args[1] == "" {
+				return usageError("write it after two dashes: tollgate compare "+o.ref+" -- COMMAND ARGUMENTS...", "no command to measure")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.command = args
+			if o.command = args; cmd.ArgsLenAtDash() == 1 {
+				o.command = args[1:]
+			}
 			if !cmd.Flags().Changed("seed") {
 				o.seed = rand.Uint64N(1 << 32)
 			}
@@ -53,6 +82,8 @@ program is run directly. A line with more than that (pipes, variables, redirecti
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.baseCommand, "base-command", "", "the command `LINE` to compare with")
+	flags.StringVar(&o.build, "build", "", "the command `LINE` that builds a side, run once in each tree")
+	flags.DurationVar(&o.buildTimeout, "build-timeout", defaultBuildTimeout, "end a build that takes longer than `TIME`")
 	flags.StringVarP(&o.output, "output", "o", "", "keep both recordings in `DIR`/base and DIR/head")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed `N` of the order of the runs (default: drawn, and printed)")
 	o.json.register(cmd)
@@ -61,55 +92,115 @@ program is run directly. A line with more than that (pipes, variables, redirecti
 }
 
 func (o *compareOptions) run(ctx context.Context) error {
-	if o.baseCommand == "" {
-		return usageError("write tollgate compare --base-command './old' -- ./new", "--base-command is missing")
-	}
-	if err := o.sampling.check(o.command); err != nil {
+	if err := o.check(); err != nil {
 		return err
-	}
-	if err := o.json.check(); err != nil {
-		return err
-	}
-	c := &comparison{
-		app:      o.app,
-		options:  &o.sampling,
-		commands: [2][]string{base: shellCommand(o.baseCommand), head: o.command},
-		output:   o.output,
-		seed:     o.seed,
-	}
-	for _, command := range c.commands {
-		if err := o.app.findProgram(command[0]); err != nil {
-			return err
-		}
 	}
 	app := *o.app
 	if o.json.toStdout() {
 		// What the commands print must not end up inside the JSON.
 		app.stdout = app.stderr
-		c.app = &app
+	}
+	c := &comparison{app: &app, options: &o.sampling, output: o.output, seed: o.seed, progress: newProgress(&app)}
+	if o.ref != "" {
+		return o.runRevisions(ctx, c)
+	}
+	c.workloads = [2]workload{base: {command: shellCommand(o.baseCommand)}, head: {command: o.command}}
+	for _, w := range c.workloads {
+		if err := o.app.findProgram(w.command[0]); err != nil {
+			return err
+		}
 	}
 	result, err := c.run(ctx)
 	if err != nil {
 		return err
 	}
 	meta := c.meta()
+	// Both sides were run from one checkout, whose commit says nothing about either.
+	meta.Base.Commit, meta.Head.Commit = "", ""
+	return o.present(result, meta)
+}
+
+func (o *compareOptions) check() error {
+	switch {
+	case o.ref == "" && o.baseCommand == "":
+		return usageError("write tollgate compare main -- ./bench, or tollgate compare --base-command './old' -- ./new",
+			"nothing to compare with: no REF and no --base-command")
+	case o.ref != "" && o.baseCommand != "":
+		return usageError("leave out one of them", "REF %s and --base-command are both given", o.ref)
+	case o.ref == "" && o.build != "":
+		return usageError("build both programs first", "--build goes with REF, not with --base-command")
+	case o.buildTimeout <= 0:
+		return usageError("give a time such as 10m", "--build-timeout is %s", o.buildTimeout)
+	}
+	if err := o.sampling.check(o.command); err != nil {
+		return err
+	}
+	return o.json.check()
+}
+
+// runRevisions compares the working tree with REF. The worktree is removed whatever happens.
+func (o *compareOptions) runRevisions(ctx context.Context, c *comparison) (err error) {
+	// Git's hooks point at the repository by variables that would hold for both trees.
+	c.app.env = revision.CleanEnv(c.app.env)
+	r := &revisions{app: c.app, progress: c.progress, ref: o.ref, command: o.command, buildTimeout: o.buildTimeout}
+	if o.build != "" {
+		r.build = shellCommand(o.build)
+	}
+	defer func() {
+		if closeErr := r.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	who, err := o.app.sudoInvoker()
+	if err != nil {
+		return err
+	}
+	if who == nil {
+		// Under sudo it has to wait until this process is the invoking user's.
+		if err := r.find(ctx); err != nil {
+			return err
+		}
+	}
+	c.names = [2]string{base: o.ref, head: "the working tree"}
+	c.setup = func(ctx context.Context) error {
+		if err := r.find(ctx); err != nil {
+			return err
+		}
+		var err error
+		c.workloads, err = r.make(ctx)
+		return err
+	}
+	c.touched = r.touched
+	result, err := c.run(ctx)
+	if err != nil {
+		return err
+	}
+	meta := c.meta()
+	r.describe(&meta)
+	return o.present(result, meta)
+}
+
+func (o *compareOptions) present(result *diff.Result, meta report.Meta) error {
 	meta.Reproduce = o.app.again("--seed", strconv.FormatUint(o.seed, 10))
 	return o.app.present(result, meta, &o.json)
 }
 
 // comparison runs two commands in turn until the result is clear.
 type comparison struct {
-	app      *app
-	options  *sampling
-	commands [2][]string
-	names    [2]string                   // what to call them; empty is their command line
-	setup    func(context.Context) error // makes the commands, as the invoking user; may be nil
-	output   string                      // directory for both recordings; empty keeps none
-	seed     uint64
+	app       *app
+	options   *sampling
+	workloads [2]workload
+	names     [2]string                   // what to call them; empty is their command line
+	setup     func(context.Context) error // makes the workloads, as the invoking user; may be nil
+	output    string                      // directory for both recordings; empty keeps none
+	seed      uint64
+	progress  *progress
+	// touched tells the functions that the change between the sides touches; nil where nothing is known
+	// about it.
+	touched func(sides [2]*baseline.Recording) func(diff.Function) bool
 
-	progress *progress
-	bench    *bench
-	sides    [2]*recorder
+	bench *bench
+	sides [2]*recorder
 }
 
 // run takes pairs until a look says that it is enough.
@@ -121,7 +212,6 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 			}
 		}
 	}
-	c.progress = newProgress(c.app)
 	defer c.progress.end()
 	var err error
 	if c.bench, err = c.app.openBench(ctx, c.options, c.progress); err != nil {
@@ -133,7 +223,7 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 			return nil, err
 		}
 	}
-	c.progress.warnOfWorkload(c.commands[head])
+	c.progress.warnOfWorkload(c.workloads[head].command)
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -147,7 +237,7 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 // prepare makes the two recordings that the runs go to, in memory and, if asked for, on disk.
 func (c *comparison) prepare(ctx context.Context) error {
 	for _, s := range []side{base, head} {
-		header, err := c.bench.header(ctx, c.commands[s])
+		header, err := c.bench.header(ctx, c.workloads[s])
 		if err != nil {
 			return err
 		}
@@ -203,7 +293,12 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 			continue
 		}
 		c.progress.busy("judging " + plural(pair, "pair"))
-		result, err := judge(c.sides[base].recording, c.sides[head].recording, diff.Options{Paired: true, Look: look + 1, Looks: plan})
+		options := diff.Options{Paired: true, Look: look + 1, Looks: plan}
+		if c.touched != nil {
+			options.Touched = c.touched([2]*baseline.Recording{c.sides[base].recording, c.sides[head].recording})
+		}
+		// One machine made both; a toolchain that the change replaces is part of the change.
+		result, err := judgeRuns(c.sides[base].recording, c.sides[head].recording, options)
 		c.progress.end()
 		if err != nil {
 			return nil, err
@@ -236,7 +331,7 @@ func stopReason(stop diff.Stop, pairs, most int) string {
 
 // take runs one side once; a command that fails ends the comparison.
 func (c *comparison) take(ctx context.Context, s side, what string) (measuredRun, error) {
-	run, err := c.bench.measure(ctx, c.commands[s])
+	run, err := c.bench.measure(ctx, c.workloads[s])
 	c.progress.end()
 	if err != nil {
 		return run, err
@@ -263,10 +358,7 @@ func (c *comparison) keep(cause error) error {
 
 // meta describes the comparison for a report.
 func (c *comparison) meta() report.Meta {
-	m := metaOf(c.sides[base].recording, c.sides[head].recording)
-	// Both sides were run from one checkout, whose commit says nothing about either.
-	m.Base.Commit, m.Head.Commit = "", ""
-	return m
+	return metaOf(c.sides[base].recording, c.sides[head].recording)
 }
 
 // name is what to call a side's command in a line.
@@ -274,5 +366,5 @@ func (c *comparison) name(s side) string {
 	if c.names[s] != "" {
 		return c.names[s]
 	}
-	return shorten(commandLine(c.commands[s]), 60)
+	return c.workloads[s].String()
 }

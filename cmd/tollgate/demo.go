@@ -60,9 +60,10 @@ func (o *demoOptions) run(ctx context.Context) error {
 			runs: defaultPairs, warmup: 1, name: "demo", discard: true,
 			frequency: capture.DefaultFrequency, event: capture.EventCPUClock,
 		},
-		names:  [2]string{base: "the first version", head: "the second version"},
-		output: o.output,
-		seed:   o.seed,
+		names:    [2]string{base: "the first version", head: "the second version"},
+		output:   o.output,
+		seed:     o.seed,
+		progress: newProgress(o.app),
 	}
 	c.setup = func(ctx context.Context) error {
 		var err error
@@ -78,7 +79,7 @@ func (o *demoOptions) run(ctx context.Context) error {
 			}
 			return fail(exitEnvironment, err, "the demo needs Go 1.21 or later")
 		}
-		c.commands = [2][]string{base: {old}, head: {new}}
+		c.workloads = [2]workload{base: {command: []string{old}}, head: {command: []string{new}}}
 		return nil
 	}
 	result, err := c.run(ctx)
@@ -96,6 +97,7 @@ func (o *demoOptions) run(ctx context.Context) error {
 // conclude prints the verdict, and what was to be found.
 func (o *demoOptions) conclude(result *diff.Result, c *comparison, planted demo.Planted) error {
 	meta := c.meta()
+	meta.Base.Commit, meta.Head.Commit = "", ""
 	// The programs are gone by now; their paths would only tell of a temporary directory.
 	meta.Base.Command, meta.Head.Command = c.names[base], c.names[head]
 	meta.Base.Source, meta.Head.Source = c.names[base], c.names[head]

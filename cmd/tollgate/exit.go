@@ -17,7 +17,7 @@ const (
 	exitInconclusive = 3   // the runs cannot tell, or there is no baseline to compare with
 	exitEnvironment  = 4   // the kernel, a permission or the disk stands in the way
 	exitStore        = 5   // the baseline store or the forge could not be reached
-	exitCommand      = 6   // the measured command failed
+	exitCommand      = 6   // the measured command, or the build of one side, failed
 	exitTimeout      = 124 // record: the command ran into --timeout, as timeout(1) has it
 	exitCannotRun    = 126 // record: the command was found and could not be executed, as in a shell
 	exitNotFound     = 127 // record: the command was not found, as in a shell
@@ -32,7 +32,7 @@ const gateCodes = `Exit codes:
   3    inconclusive, or no baseline
   4    the environment: BPF, permission, kernel, disk
   5    the baseline store or the forge
-  6    the measured command failed
+  6    the measured command or a build failed
   130  interrupted`
 
 // recordCodes ends the help of record.

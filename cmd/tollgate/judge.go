@@ -39,6 +39,11 @@ func judge(base, head *baseline.Recording, o diff.Options) (*diff.Result, error)
 		}
 		return incomparable(err), nil
 	}
+	return judgeRuns(base, head, o)
+}
+
+// judgeRuns compares recordings that are known to be comparable.
+func judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff.Result, error) {
 	baseRuns, baseFailed, err := judgedRuns(base)
 	if err != nil {
 		return nil, err

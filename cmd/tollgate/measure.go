@@ -94,7 +94,7 @@ func (p *progress) collector(at capture.Progress) {
 
 // measure runs command once. A command that fails is a run with a code, not an error; an end by
 // Ctrl-C is errInterrupted, with the run as far as it came.
-func (b *bench) measure(ctx context.Context, command []string) (measuredRun, error) {
+func (b *bench) measure(ctx context.Context, w workload) (measuredRun, error) {
 	if ctx.Err() != nil {
 		return measuredRun{}, errInterrupted
 	}
@@ -108,7 +108,8 @@ func (b *bench) measure(ctx context.Context, command []string) (measuredRun, err
 	start := time.Now()
 	// The client waits for the command after a signal; its context must not end with the signal.
 	result, err := b.client.Run(context.WithoutCancel(ctx), capture.Command{
-		Args:    command,
+		Args:    w.command,
+		Dir:     w.dir,
 		Env:     b.app.env,
 		Stdin:   fileOf(b.app.stdin),
 		Stdout:  b.commandStdout(),
@@ -251,16 +252,16 @@ func collectorError(err error) error {
 	return fail(exitEnvironment, err, hint)
 }
 
-// header describes a recording that is about to be made of command.
-func (b *bench) header(ctx context.Context, command []string) (baseline.Manifest, error) {
-	env, err := baseline.CurrentEnv(baseline.Toolchain(ctx, command, "."))
+// header describes a recording that is about to be made of a workload.
+func (b *bench) header(ctx context.Context, w workload) (baseline.Manifest, error) {
+	env, err := baseline.CurrentEnv(baseline.Toolchain(ctx, w.command, w.where()))
 	if err != nil {
 		return baseline.Manifest{}, fail(exitEnvironment, err, "")
 	}
 	m := baseline.Manifest{
 		ToolVersion:   toolVersion(),
 		Suite:         b.options.name,
-		Command:       command,
+		Command:       w.command,
 		Time:          time.Now().UTC(),
 		Env:           env,
 		Frequency:     b.options.frequency,
@@ -268,7 +269,7 @@ func (b *bench) header(ctx context.Context, command []string) (baseline.Manifest
 		Warmup:        b.options.warmup,
 		RequestedRuns: b.options.runs,
 	}
-	switch git, err := baseline.ReadGit(ctx, "."); {
+	switch git, err := baseline.ReadGit(ctx, w.where()); {
 	case err == nil:
 		m.Commit, m.Branch, m.Dirty = git.Commit, git.Branch, git.Dirty
 	case !errors.Is(err, baseline.ErrNoGit):

@@ -66,7 +66,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer bench.close()
-	header, err := bench.header(ctx, o.command)
+	header, err := bench.header(ctx, workload{command: o.command})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (o *recordOptions) keep(ctx context.Context, b *bench, w *baseline.Writer) 
 		runs = append(runs, run)
 		return nil
 	}
-	last, err := b.series(ctx, o.command, add)
+	last, err := b.series(ctx, workload{command: o.command}, add)
 	// What a failed or interrupted run did is worth a look where there is nothing else, and not fit
 	// to stand beside completed runs.
 	if err != nil && len(runs) == 0 && last.info.TargetSamples > 0 {

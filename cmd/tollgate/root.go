@@ -44,7 +44,9 @@ sampling only.
 
   tollgate demo                                            see it catch a planted regression
   tollgate doctor                                          see what this machine lacks
-  tollgate compare --base-command './old' -- ./new         two programs, here and now
+  tollgate compare main --build 'make' -- ./bench          your change against its base, here and now
+  tollgate compare --base-command './old' -- ./new         two programs
+  tollgate calibrate -- ./bench                            see what this machine can detect
   tollgate record -o base -- ./bench                       keep the profiles of a run
   tollgate baseline save main base; tollgate check -- ./bench`,
 		SilenceErrors:     true,

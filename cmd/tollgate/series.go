@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// series runs command as often as the options say and hands every completed run to add. It ends with
+// series runs the workload as often as the options say and hands every completed run to add. It ends with
 // the first run that fails (*commandFailure) or is interrupted (errInterrupted), and then returns that
 // run beside the error.
-func (b *bench) series(ctx context.Context, command []string, add func(measuredRun) error) (measuredRun, error) {
+func (b *bench) series(ctx context.Context, w workload, add func(measuredRun) error) (measuredRun, error) {
 	o := b.options
 	for i := range o.warmup {
 		what := fmt.Sprintf("warm-up %d/%d", i+1, o.warmup)
 		b.progress.begin(b.yields(), "%s", what)
-		run, err := b.measure(ctx, command)
+		run, err := b.measure(ctx, w)
 		b.progress.end()
 		if err != nil {
 			return measuredRun{}, err
@@ -29,7 +29,7 @@ func (b *bench) series(ctx context.Context, command []string, add func(measuredR
 		} else if !b.yields() {
 			b.progress.busy("running")
 		}
-		run, err := b.measure(ctx, command)
+		run, err := b.measure(ctx, w)
 		b.progress.end()
 		if err != nil {
 			return run, err

@@ -12,7 +12,7 @@ import (
 
 // scriptSignals is `signals SIGNAL CODE FIFO COMMAND...`: starts COMMAND, waits until something in it
 // opens FIFO for writing, sends SIGNAL to COMMAND alone, and demands that it ends with CODE (-1: by
-// the signal).
+// the signal). COMMAND finds the FIFO's path in $FIFO.
 func scriptSignals(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: signals SIGNAL CODE FIFO COMMAND...")
@@ -28,7 +28,7 @@ func scriptSignals(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	command := exec.Command(program, args[4:]...)
 	command.Dir = ts.MkAbs(".")
-	command.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "TMPDIR="+ts.Getenv("TMPDIR"), "PATH="+ts.Getenv("PATH"))
+	command.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "TMPDIR="+ts.Getenv("TMPDIR"), "PATH="+ts.Getenv("PATH"), "FIFO="+fifo)
 	command.Stdout, command.Stderr = ts.Stdout(), ts.Stderr()
 	// After a SIGKILL the measured command may live on and hold the streams.
 	command.WaitDelay = 5 * time.Second

@@ -1,9 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 )
+
+// workload is what is measured: a command, and where it runs.
+type workload struct {
+	command []string
+	dir     string // "" is the current directory
+}
+
+// String renders the command for a line of progress.
+func (w workload) String() string { return shorten(commandLine(w.command), 60) }
+
+// where is the directory, to ask about it.
+func (w workload) where() string { return cmp.Or(w.dir, ".") }
 
 // fixedTime reports whether command is a Go benchmark that runs for a fixed time: a slower version
 // then does less work in the same CPU time, and looks no slower in total.
