@@ -68,13 +68,15 @@ func (d *drain) decodeSample(data []byte) bool {
 	}
 	if registers > 0 {
 		s.Registers, _ = take[uint64](rest, registers)
-		s.StackBase, s.Stack = d.stack(r.Cpu, r.Header.Time, r.StackBytes)
+		if c := d.stack(r.Cpu, r.Header.Time, r.StackBytes); c != nil {
+			s.Stack, s.StackBase, s.StackHoles = c.data, c.base, c.holes
+		}
 		if r.Header.Flags&sampleLeaf == 0 {
 			s.Resume = max(0, user-1)
 		}
 	}
 	if len(s.Stack) == 0 {
-		s.Registers, s.StackBase, s.Resume = nil, 0, 0
+		s.Registers, s.Resume = nil, 0
 	}
 	return true
 }
@@ -82,10 +84,14 @@ func (d *drain) decodeSample(data []byte) bool {
 // stackCopy is the stack of the sample that a CPU takes next, as far as its
 // pieces have come.
 type stackCopy struct {
-	time uint64
-	base uint64 // address of the first piece
-	data []byte
+	time  uint64
+	base  uint64 // address of the first piece
+	data  []byte
+	holes uint32 // as in Sample
 }
+
+// stackPage is STACK_PIECE of abi.h: a piece lies in one such page.
+const stackPage = 4096
 
 // maxStack is COPY_MAX of stack.h, the largest copy of a stack in bytes.
 const maxStack = 64 << 10
@@ -109,23 +115,28 @@ func (d *drain) decodeStack(data []byte) bool {
 		d.stacks[r.Cpu] = copied
 	}
 	if copied.time != r.Header.Time {
-		copied.time, copied.base, copied.data = r.Header.Time, r.Address, copied.data[:0]
+		copied.time, copied.base, copied.data, copied.holes = r.Header.Time, r.Address, copied.data[:0], 0
 	}
-	if len(copied.data)+int(r.Bytes) > maxStack || r.Address != copied.base+uint64(len(copied.data)) {
+	end := copied.base + uint64(len(copied.data))
+	if r.Address < end || r.Address-copied.base+uint64(r.Bytes) > maxStack {
 		return false
 	}
+	for page := end / stackPage; page < r.Address/stackPage; page++ {
+		copied.holes |= 1 << (page - copied.base/stackPage)
+	}
+	copied.data = append(copied.data, make([]byte, r.Address-end)...)
 	copied.data = append(copied.data, r.Data[:r.Bytes]...)
 	return true
 }
 
 // stack returns the copied stack of the sample that cpu took at time, nil
 // unless all of it came.
-func (d *drain) stack(cpu uint32, time uint64, bytes uint32) (base uint64, data []byte) {
+func (d *drain) stack(cpu uint32, time uint64, bytes uint32) *stackCopy {
 	copied := d.stacks[cpu]
 	if copied == nil || copied.time != time || len(copied.data) != int(bytes) {
-		return 0, nil
+		return nil
 	}
-	return copied.base, copied.data
+	return copied
 }
 
 // take returns the first n words of data, in place, and what follows them.

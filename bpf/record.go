@@ -74,7 +74,10 @@ type Sample struct {
 	Registers []uint64
 	Stack     []byte
 	StackBase uint64 // address of Stack
-	Resume    int
+	// StackHoles has a bit for each page of 4 KiB, from that of StackBase on,
+	// that could not be read. Stack has zeros there.
+	StackHoles uint32
+	Resume     int
 }
 
 // Frame is FileID<<48 | file offset to look up. With file id 0 it is a process

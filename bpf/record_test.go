@@ -65,8 +65,9 @@ func TestDecodeSample(t *testing.T) {
 	if !d.decodeSample(data) || d.sample.Registers != nil || d.sample.Stack != nil {
 		t.Errorf("raw copies, before all pieces came: %v %v", d.sample.Registers, d.sample.Stack)
 	}
+	piece.Address = 0x7002
 	if give(piece) {
-		t.Error("accepted a piece that does not follow the one before")
+		t.Error("accepted a piece that overlaps the one before")
 	}
 	piece.Address, piece.Bytes, piece.Data = 0x7003, 2, [4096]uint8{4, 5}
 	give(piece)
@@ -86,6 +87,20 @@ func TestDecodeSample(t *testing.T) {
 		give(piece)
 		piece.Address += 4096
 	}
+	// A page that was never used is left out.
+	holed := piece
+	holed.Header.Time, holed.Address, holed.Bytes = 8, 0x7ff0, 16
+	give(holed)
+	holed.Address, holed.Bytes = 0xa000, 8
+	if !give(holed) || d.stacks[3].holes != 0b110 || len(d.stacks[3].data) != 16+0x2000+8 || d.stacks[3].data[16+0x2000] != 4 {
+		t.Errorf("holes %b in %d bytes", d.stacks[3].holes, len(d.stacks[3].data))
+	}
+	holed.Address = 1 << 40
+	if give(holed) {
+		t.Error("accepted a piece far away")
+	}
+	give(holed)
+	*d.stacks[3] = stackCopy{time: 7, base: piece.Address - maxStack, data: make([]byte, maxStack)}
 	if give(piece) || len(d.stacks[3].data) != maxStack {
 		t.Errorf("kept %d bytes of a stack, want %d at most", len(d.stacks[3].data), maxStack)
 	}

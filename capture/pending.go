@@ -62,7 +62,7 @@ func newPending(r *bpf.Sample, described stack, space addressSpace) *pending {
 	kernel, rest := words[:len(described.kernel)], words[len(described.kernel):]
 	described.kernel, described.user = kernel, rest[:r.Resume]
 	return &pending{
-		stack: described, pid: r.PID, regs: registersOf(rest[r.Resume:]), memory: stackCopy{base: r.StackBase, data: append([]byte(nil), r.Stack...)},
+		stack: described, pid: r.PID, regs: registersOf(rest[r.Resume:]), memory: stackCopy{base: r.StackBase, data: append([]byte(nil), r.Stack...), holes: r.StackHoles},
 		space: space, taken: r.Time,
 	}
 }

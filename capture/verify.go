@@ -26,7 +26,7 @@ func (s *Session) verify(r *bpf.Sample, frames []uint64) {
 	if r.Resume != 0 {
 		return
 	}
-	p := &pending{pid: r.PID, regs: registersOf(r.Registers), memory: stackCopy{base: r.StackBase, data: r.Stack}, space: s.processes.get(r.PID).space}
+	p := &pending{pid: r.PID, regs: registersOf(r.Registers), memory: stackCopy{base: r.StackBase, data: r.Stack, holes: r.StackHoles}, space: s.processes.get(r.PID).space}
 	s.tables.mu.Lock()
 	defer s.tables.mu.Unlock()
 	again, reason, waits := s.tables.unwind(nil, p)

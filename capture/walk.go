@@ -10,8 +10,9 @@ import (
 
 // stackCopy is the memory of a stack from the address base on.
 type stackCopy struct {
-	base uint64
-	data []byte
+	base  uint64
+	data  []byte
+	holes uint32 // pages that were not read, bpf.Sample.StackHoles
 	// short is set when something outside the copy was asked for: beyond what
 	// was copied, or on another stack of the thread.
 	short bool
@@ -20,11 +21,17 @@ type stackCopy struct {
 // ReadU64 implements unwind.Memory.
 func (c *stackCopy) ReadU64(addr uint64) (uint64, bool) {
 	at := addr - c.base // wraps for what is below
-	if n := uint64(len(c.data)); at >= n || n-at < 8 {
+	if n := uint64(len(c.data)); at >= n || n-at < 8 || c.hole(addr) || c.hole(addr+7) {
 		c.short = true
 		return 0, false
 	}
 	return binary.NativeEndian.Uint64(c.data[at:]), true
+}
+
+// hole tells whether the page of addr is missing in the copy.
+func (c *stackCopy) hole(addr uint64) bool {
+	const page = 4096
+	return c.holes&(1<<(addr/page-c.base/page)) != 0
 }
 
 // frameRegisters is the number of registers that are known of every frame;

@@ -149,7 +149,7 @@ struct sample_record {
 	u16 user_frames;
 	u16 registers;	 /* 8-byte words: struct frame_registers and, where they are
 			  * known, the general registers by DWARF number; or 0 */
-	u32 stack_bytes; /* copied from the stack pointer on */
+	u32 stack_bytes; /* from the first piece of the stack to the end of the last */
 	u32 reserved;
 };
 

@@ -99,7 +99,7 @@ struct cpu_state {
 	u64 last_wakeup;
 	u64 copy_budget;    /* bytes of stack that may be copied now */
 	u64 copy_time;	    /* when it was that much, ns */
-	u32 copied;	    /* bytes of the stack of this sample */
+	u32 copied;	    /* bytes of the stack of this sample, holes included */
 	u32 copy_registers; /* words of the next two that are sent, or 0 */
 	struct frame_registers copied_frame;
 	u64 copied_general[GENERAL_REGS];

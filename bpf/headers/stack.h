@@ -112,7 +112,7 @@ static __always_inline u64 send_piece(struct cpu_state *c, u64 address, u64 end)
  */
 __noinline int copy_stack(struct cpu_state *c)
 {
-	u64 now, address, end, earned;
+	u64 now, address, end, earned, base = 0;
 
 	if (!c)
 		return 1;
@@ -143,24 +143,22 @@ __noinline int copy_stack(struct cpu_state *c)
 		__builtin_memcpy(c->copied_general, c->general, sizeof(c->general));
 		c->copy_registers += GENERAL_REGS;
 	}
-	for (u32 i = 0; i < COPY_PIECES; i++) {
+	for (u32 i = 0; i <= COPY_PIECES; i++) {
 		u64 bytes;
 
 		if (address >= end)
 			break;
 		bytes = send_piece(c, address, end);
-		if (!bytes) {
-			if (c->copied || address > c->sp)
-				break;
-			/* The page below that of the stack pointer may never
-			 * have been used. */
-			address = c->sp & ~(u64)(STACK_PIECE - 1);
-			bytes = send_piece(c, address, end);
-			if (!bytes)
-				break;
+		if (bytes) {
+			if (!base)
+				base = address;
+			address += bytes;
+			c->copied = address - base;
+		} else {
+			/* A page that was never used, below the stack pointer
+			 * or within a large array. */
+			address = (address | (STACK_PIECE - 1)) + 1;
 		}
-		address += bytes;
-		c->copied += bytes;
 	}
 	if (!c->copied) {
 		c->copy_registers = 0;
