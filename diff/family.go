@@ -248,6 +248,8 @@ func (c *comparison) doubtGrowth(f *Finding, a aggregate, e estimate) {
 	switch {
 	case moved.equivalent(c.options):
 		f.Kind, f.Severity, f.Text = CostShift, Warns, moved.text(c.options)
+	case c.options.excuse(a.function, f.CI.Low) != "":
+		f.Severity, f.Text = Warns, c.options.excuse(a.function, f.CI.Low)
 	case c.layoutExcuses(a, e):
 		f.Severity, f.Text = Warns, layoutText
 	case f.Effect < c.options.FailEffect:

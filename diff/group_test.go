@@ -315,3 +315,16 @@ func TestGroupKeepsASequenceGoing(t *testing.T) {
 		}
 	}
 }
+
+func TestFunctionsAreBlamedBeforeGroups(t *testing.T) {
+	list := []Finding{
+		{Group: GroupPackage, Severity: Fails, Effect: 0.05},
+		{Function: "warned", Severity: Warns, Effect: 0.09},
+		{Function: "small", Severity: Fails, Effect: 0.01},
+		{Function: "large", Severity: Fails, Effect: 0.02},
+	}
+	slices.SortStableFunc(list, byBlame)
+	if list[0].Function != "large" || list[1].Function != "small" || list[2].Group != GroupPackage || list[3].Function != "warned" {
+		t.Errorf("got %+v", list)
+	}
+}

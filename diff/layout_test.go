@@ -134,3 +134,27 @@ func TestCountReadsBuildIDs(t *testing.T) {
 		t.Errorf("builds %v, %v", c.builds, err)
 	}
 }
+
+// TestUntouchedGroupWarns: growth spread over a package that was only rebuilt
+// warns, and fails where the change touches one of its functions.
+func TestUntouchedGroupWarns(t *testing.T) {
+	p := packaged()
+	b, h := pairs(newRand(1450), p, spread(p, 0.015), 10)
+	built(b, "1")
+	built(h, "2")
+	for name, want := range map[string]Severity{"p3.f003": Warns, "p6.f006": Fails} {
+		o := Options{Paired: true, Touched: func(f Function) bool { return f.Name == name }}
+		found := false
+		for _, f := range mustCompare(t, b, h, o).Findings {
+			if f.Group == GroupPackage && f.Function == "p6" {
+				found = true
+				if f.Severity != want {
+					t.Errorf("%s touched: %s, want %s", name, f.Severity, want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s touched: package p6 was not found", name)
+		}
+	}
+}

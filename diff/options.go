@@ -53,6 +53,16 @@ type Options struct {
 	// whole stacks show all neighbours.
 	Touched func(Function) bool
 
+	// Limits, where set, gives functions thresholds of their own. It is asked by
+	// canonical name.
+	Limits func(Function) Limits
+	// Excuse, where set, says in a clause why the growth of a function does not
+	// count, "" where it does. low is the low end of the interval of its effect.
+	// Excused growth is reported as a warning, and its bound does not stand
+	// against a pass. The Function of a group has only the group's name, that of
+	// the total is zero.
+	Excuse func(f Function, low float64) string
+
 	// MinEffect (0.0025) and RelativeMinEffect (0.03, of the function's own
 	// cost) make the margin m_f = max(MinEffect, RelativeMinEffect*s_f) that
 	// a function has to exceed significantly.

@@ -66,12 +66,13 @@ func renamedTree(p tree) tree {
 	p.paths = append([]treePath(nil), p.paths...)
 	noise := make(map[string]float64)
 	for leaf, sd := range p.noise {
-		noise[strings.ReplaceAll(leaf, "work.f3", "task.run")] = sd
+		noise[strings.NewReplacer("work.f3", "task.run", "work.table", "task.table").Replace(leaf)] = sd
 	}
 	p.noise = noise
 	for i := range p.paths {
 		frames := " " + p.paths[i].frames + " "
 		frames = strings.ReplaceAll(frames, " work.f3 ", " task.run ")
+		frames = strings.ReplaceAll(frames, " work.table ", " task.table ")
 		frames = strings.ReplaceAll(frames, " svc1.f4 main.do|http.handle1 ", " svc1.next main.do|http.handle1 ")
 		p.paths[i].frames = strings.TrimSpace(frames)
 	}
@@ -81,7 +82,7 @@ func renamedTree(p tree) tree {
 func TestRenamedFunctionsAreMatched(t *testing.T) {
 	rng := newRand(1100)
 	p := newTree()
-	p.add("work.table work.f3 main.loop main.main", 0.1)
+	p.add("work.table work.f3 main.loop main.main", 0.03)
 	for _, grows := range []float64{0, 0.08} {
 		b, h := treePairs(rng, p, renamedTree(p).with(grows, func(frames string) bool { return strings.HasPrefix(frames, "task.run ") }), 10, Options{})
 		res := mustCompare(t, b, h, Options{Paired: true})
@@ -89,7 +90,7 @@ func TestRenamedFunctionsAreMatched(t *testing.T) {
 		for _, r := range res.Renames {
 			renames[r.Base] = r.Head
 		}
-		if want := map[string]string{"work.f3": "task.run", "svc1.f4": "svc1.next"}; !maps.Equal(renames, want) {
+		if want := map[string]string{"work.f3": "task.run", "work.table": "task.table", "svc1.f4": "svc1.next"}; !maps.Equal(renames, want) {
 			t.Fatalf("renames %v, want %v", renames, want)
 		}
 		for _, d := range res.Functions {

@@ -21,7 +21,7 @@ func (c *comparison) decide() {
 		c.conclude(Inconclusive, ReasonNotComparable, "Head took less than a %s of base's CPU: it did not do the same work.", "fifth")
 	case c.failing() != nil:
 		c.decideFailing(*c.failing())
-	case res.Total.Tested && res.Total.P <= res.TotalAlpha:
+	case res.Total.Tested && res.Total.P <= res.TotalAlpha && c.options.excuse(Function{}, res.Total.CI.Low) == "":
 		// No single function, and find has said what moved.
 		c.decideTotal()
 	default:
@@ -46,14 +46,17 @@ func (c *comparison) find() {
 		case !d.Tested:
 		case d.Q <= res.FunctionAlpha:
 			f := c.finding(d, Regression, Fails, d.P, d.Q)
+			failEffect, excuse := c.options.limits(d.Function).FailEffect, c.options.excuse(d.Function, d.CI.Low)
 			switch {
 			case d.Shifted:
 				f.Kind, f.Severity, f.Text = CostShift, Warns, d.domain.text(c.options)
+			case excuse != "":
+				f.Severity, f.Text = Warns, excuse
 			case d.LayoutQ > res.FunctionAlpha:
 				f.Severity, f.Text = Warns, layoutText
-			case d.Effect < c.options.FailEffect:
+			case d.Effect < failEffect:
 				f.Severity = Warns
-				f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*c.options.FailEffect)
+				f.Text = fmt.Sprintf("the growth is significant, and smaller than the %.2f pp that fail the gate", 100*failEffect)
 			}
 			res.Findings = append(res.Findings, f)
 		case d.QImprove <= res.FunctionAlpha && d.Effect <= -c.options.FailEffect:
@@ -101,6 +104,11 @@ func (c *comparison) findUniform() {
 	case t.PImprove <= res.TotalAlpha && !explained(Improvement):
 		f.Severity, f.P, f.Q = Informs, t.PImprove, t.PImprove
 	default:
+		return
+	}
+	if excuse := c.options.excuse(Function{}, t.CI.Low); excuse != "" && f.Severity != Informs {
+		f.Severity, f.Text = Warns, excuse
+		res.Findings = append(res.Findings, f)
 		return
 	}
 	f.Text = "no single function accounts for it"
@@ -161,7 +169,7 @@ func (c *comparison) decideBounds() {
 	res, o := c.result, c.options
 	widest := -1
 	for i, d := range res.Functions {
-		if !d.Shifted && d.Upper >= o.Equivalence && (widest < 0 || d.Upper > res.Functions[widest].Upper) {
+		if !d.Shifted && d.Upper >= o.limits(d.Function).Equivalence && o.excuse(d.Function, d.CI.Low) == "" && (widest < 0 || d.Upper > res.Functions[widest].Upper) {
 			widest = i
 		}
 	}
@@ -170,8 +178,8 @@ func (c *comparison) decideBounds() {
 	case widest >= 0:
 		d := res.Functions[widest]
 		c.conclude(Inconclusive, ReasonWide, "Growth of %s by %.2f pp cannot be ruled out (bound %.2f pp).",
-			d.Name, 100*o.Equivalence, 100*d.Upper)
-	case t.Upper >= o.TotalEquivalence:
+			d.Name, 100*o.limits(d.Function).Equivalence, 100*d.Upper)
+	case t.Upper >= o.TotalEquivalence && o.excuse(Function{}, t.CI.Low) == "":
 		c.conclude(Inconclusive, ReasonWide, "Growth of the total by %.1f %% cannot be ruled out (bound %.1f %%).",
 			100*o.TotalEquivalence, 100*t.Upper)
 	default:

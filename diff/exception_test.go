@@ -1,0 +1,100 @@
+package diff
+
+import "testing"
+
+// One function of 150 grows by 4 % of the total.
+func TestExceptionsOfFunctions(t *testing.T) {
+	p := newProgram(150, 20)
+	const grown = 4
+	name := functionName(grown)
+	only := func(f Function, text string) string {
+		if f.Name == name {
+			return text
+		}
+		return ""
+	}
+	for _, tc := range []struct {
+		name     string
+		options  Options
+		verdict  Verdict
+		severity Severity // of the finding on the function; empty: there is none
+		text     string
+	}{
+		{"no exception", Options{}, Fail, Fails, ""},
+		{"excused", Options{Excuse: func(f Function, _ float64) string { return only(f, "known") }}, Fail, Warns, "known"}, // the total is up
+		{"excused with the total", Options{Excuse: func(f Function, _ float64) string {
+			if f.Name == "" || f.Name == name {
+				return "known"
+			}
+			return ""
+		}}, Pass, Warns, "known"},
+		{"excused up to a delta below the interval", Options{Excuse: func(f Function, low float64) string {
+			if low <= 0.01 {
+				return only(f, "known")
+			}
+			return ""
+		}}, Fail, Fails, ""},
+		{"another excused", Options{Excuse: func(f Function, _ float64) string {
+			if f.Name == functionName(grown+1) {
+				return "known"
+			}
+			return ""
+		}}, Fail, Fails, ""},
+		{"fails from 20 % on", Options{Limits: func(f Function) Limits {
+			if f.Name == name {
+				return Limits{FailEffect: 0.2}
+			}
+			return Limits{}
+		}}, Fail, Warns, "the growth is significant, and smaller than the 20.00 pp that fail the gate"},
+		{"margin of 20 %", Options{Limits: func(f Function) Limits {
+			if f.Name == name {
+				return Limits{MinEffect: 0.2}
+			}
+			return Limits{}
+		}}, Fail, "", ""},
+		{"other functions' limits", Options{Limits: func(f Function) Limits {
+			if f.Name != name {
+				return Limits{MinEffect: 0.2, FailEffect: 0.3}
+			}
+			return Limits{}
+		}}, Fail, Fails, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.options.Paired = true
+			b, h := pairs(newRand(77), p, p.with(grown, 0.04), 20)
+			r := mustCompare(t, b, h, tc.options)
+			if r.Verdict != tc.verdict {
+				t.Errorf("verdict is %s (%s), want %s", r.Verdict, r.Reason.Text, tc.verdict)
+			}
+			severity, text := Severity(""), ""
+			for _, f := range r.Findings {
+				if f.Function == name && f.Group == "" {
+					severity, text = f.Severity, f.Text
+				}
+			}
+			if severity != tc.severity || text != tc.text {
+				t.Errorf("the finding is %q (%s), want %q (%s)", severity, text, tc.severity, tc.text)
+			}
+		})
+	}
+}
+
+// A function that may grow by 4 % needs no tighter bound to pass.
+func TestBoundOfAFunctionIsItsOwn(t *testing.T) {
+	p := newProgram(60, 10)
+	p.noise[0] = 0.3
+	b, h := pairs(newRand(78), p, p, 6)
+	strict := mustCompare(t, b, h, Options{Paired: true})
+	if strict.Verdict != Inconclusive || strict.Functions[0].Name == "" {
+		t.Fatalf("a noisy function is %s: %s", strict.Verdict, strict.Reason.Text)
+	}
+	loose := mustCompare(t, b, h, Options{Paired: true, Limits: func(f Function) Limits {
+		if f.Name == functionName(0) {
+			return Limits{Equivalence: 1}
+		}
+		return Limits{}
+	}})
+	if loose.Reason.Text == strict.Reason.Text {
+		t.Errorf("the bound of %s stands against a pass all the same: %s", functionName(0), loose.Reason.Text)
+	}
+}
