@@ -68,13 +68,13 @@ build() {
 
 judge() { # name head
   local json="$work/$1.json" code=0
-  "$tollgate" compare --runs "$pairs" --json "$json" \
-    --base-command "exec $work/base --memdb --size $size >$work/output" \
-    -- sh -c "exec $work/$2 --memdb --size $size >$work/output" >"$work/$1.txt" 2>"$work/$1.err" || code=$?
+  "$tollgate" compare --name sqlite3 --runs "$pairs" --json "$json" --discard-stdout \
+    --base-command "$work/base --memdb --size $size" \
+    -- "$work/$2" --memdb --size "$size" >"$work/$1.txt" 2>"$work/$1.err" || code=$?
   cat "$work/$1.txt"
   local verdict first
   verdict=$(sed -n 's/^ *"verdict": *"\([a-z]*\)".*/\1/p' "$json" | head -n 1)
-  first=$(sed -n '/"findings": \[/,/^  \]/s/^ *"function": *"\(.*\)",*$/\1/p' "$json" | head -n 1)
+  first=$(sed -n '/"findings": \[$/,/^  \]/s/^ *"function": *"\(.*\)",*$/\1/p' "$json" | head -n 1)
   case $1 in
     planted) [ "$verdict" = fail ] && [ "$first" = "$planted_function" ] ;;
     null) [ "$verdict" != fail ] ;;
