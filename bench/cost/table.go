@@ -17,9 +17,8 @@ import (
 // and uploads a million rows.
 func measureTables(ctx context.Context, _ options) ([]figure, error) {
 	type build struct {
-		path          string
-		bytes, rows   int
-		seconds, each float64
+		path  string
+		bytes int
 	}
 	var builds []build
 	for _, pattern := range []string{"/usr/lib/*/lib*.so*", "/usr/lib/llvm-*/lib/lib*.so*", "/usr/lib/gcc/*/*/cc1plus"} {
