@@ -65,12 +65,15 @@ func (r *run) sample(sample *bpf.Sample, frames []uint64, known *processes) {
 }
 
 // later counts a sample whose stack is not complete yet; space is what its
-// process had mapped. It returns false when it cannot be kept.
-func (r *run) later(sample *bpf.Sample, file uint16, frames []uint64, known *processes, space addressSpace) bool {
+// process had mapped, and generated the number of the code it generates. It
+// returns false when the sample cannot be kept.
+func (r *run) later(sample *bpf.Sample, file uint16, frames []uint64, known *processes, space addressSpace, generated uint16) bool {
 	if !r.waiting.fits(sample) {
 		return false
 	}
-	return r.waiting.add(newPending(sample, r.describe(sample, frames, known), space), file)
+	p := newPending(sample, r.describe(sample, frames, known), space)
+	p.generated = generated
+	return r.waiting.add(p, file)
 }
 
 // describe counts a sample and returns its stack with its labels.

@@ -16,6 +16,8 @@ type pending struct {
 	memory stackCopy
 	space  addressSpace
 	taken  uint64 // ns, CLOCK_MONOTONIC
+
+	generated uint16 // number of the code that the process generates
 }
 
 func (p *pending) size() int {

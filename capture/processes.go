@@ -17,7 +17,10 @@ type process struct {
 	// session began, or were read from /proc.
 	space addressSpace
 	known bool
-	asked int // how often /proc was asked for the mappings
+	// generated is the number of the code that the process generates; 0 until
+	// a sample hits it.
+	generated uint16
+	asked     int // how often /proc was asked for the mappings
 }
 
 // leaver is a process whose exit was reported.

@@ -298,6 +298,11 @@ func (b *builder) userLocation(frame uint64) (location *profile.Location, ok boo
 	if f == nil {
 		return b.synthetic("[anonymous]"), false
 	}
+	if g := b.tables.generated[f.id]; g != nil {
+		if location := b.generatedLocation(g, frame&offsetMask); location != nil {
+			return location, true
+		}
+	}
 	if f.object == nil {
 		name := filepath.Base(f.name)
 		if f.name == "" {

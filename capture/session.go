@@ -13,6 +13,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/tollgate-dev/tollgate/bpf"
+	"github.com/tollgate-dev/tollgate/unwind"
 )
 
 // sampler is what a Session needs of a bpf.Sampler.
@@ -192,6 +193,7 @@ func (s *Session) drain() error {
 	if s.run != nil {
 		s.run.resume(s.tables)
 	}
+	s.tables.findPerfMaps(time.Now())
 	return nil
 }
 
@@ -267,11 +269,18 @@ func (s *Session) sample(r *bpf.Sample) {
 	if s.run == nil || r.Time < s.run.beganAt {
 		return
 	}
+	if r.Run == s.run.id {
+		s.markGenerated(r.PID, frames, unwind.StopReason(r.Reason))
+	}
 	if missed != 0 && r.Registers != nil {
 		space := s.processes.spaceOf(r.PID, region{
 			start: r.Miss.Start, end: r.Miss.End, offset: r.Miss.Offset, key: withoutMtime(r.Miss.Key), id: missed,
 		})
-		if s.run.later(r, missed, frames, s.processes, space) {
+		generated := uint16(0)
+		if r.Run == s.run.id && space.generates() {
+			generated = s.generatedBy(r.PID)
+		}
+		if s.run.later(r, missed, frames, s.processes, space, generated) {
 			return
 		}
 	}
@@ -413,6 +422,8 @@ func (s *Session) End(id uint32) (*profile.Profile, Stats, error) {
 	s.tables.resolve(b.wanted(r.stacks.list), s.options.DebugDirs, func() bool {
 		return s.ctx.Err() != nil || time.Now().After(deadline)
 	})
+	s.tables.readPerfMaps()
+	defer s.tables.dropPerfMaps()
 	<-loaded
 	if err := context.Cause(s.ctx); err != nil {
 		return nil, Stats{}, fmt.Errorf("end run %d: %w", id, err)

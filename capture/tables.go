@@ -55,6 +55,12 @@ type tables struct {
 	clock     uint64 // advances with every touch; orders lastUse
 	failures  map[string]uint64
 
+	generated   map[uint16]*generated // by number
+	generations int                   // numbers given to generated code
+	found       time.Time             // when perf maps were looked for last
+	finding     bool                  // or are being looked for
+	perfMaps    sync.Mutex            // one looks for them at a time
+
 	// What a batch of walks shares.
 	views   map[*object]*bpf.TableView
 	changed map[*mappedFile]bool
@@ -113,7 +119,8 @@ func newTables(kernel tableKernel, procRoot string, raise func(), progress func(
 		byKey:  map[bpf.FileKey]*mappedFile{},
 		latest: map[bpf.FileKey]*mappedFile{}, inodes: map[bpf.FileKey]*mappedFile{}, sightings: map[bpf.FileKey]sighting{},
 		objects: map[string]*object{}, failures: map[string]uint64{},
-		views: map[*object]*bpf.TableView{}, changed: map[*mappedFile]bool{},
+		generated: map[uint16]*generated{},
+		views:     map[*object]*bpf.TableView{}, changed: map[*mappedFile]bool{},
 	}
 	t.settled = sync.NewCond(&t.mu)
 	t.wg.Add(2)
@@ -130,6 +137,9 @@ func (t *tables) close() {
 	defer t.mu.Unlock()
 	for _, o := range t.objects {
 		o.close()
+	}
+	for _, g := range t.generated {
+		g.close()
 	}
 }
 

@@ -26,7 +26,9 @@ func (s *Session) verify(r *bpf.Sample, frames []uint64) {
 	if r.Resume != 0 {
 		return
 	}
-	p := &pending{pid: r.PID, regs: registersOf(r.Registers), memory: stackCopy{base: r.StackBase, data: r.Stack, holes: r.StackHoles}, space: s.processes.get(r.PID).space}
+	p := &pending{pid: r.PID, regs: registersOf(r.Registers), memory: stackCopy{base: r.StackBase, data: r.Stack, holes: r.StackHoles}}
+	known := s.processes.get(r.PID)
+	p.space, p.generated = known.space, known.generated
 	s.tables.mu.Lock()
 	defer s.tables.mu.Unlock()
 	again, reason, waits := s.tables.unwind(nil, p)
@@ -40,7 +42,7 @@ func (s *Session) verify(r *bpf.Sample, frames []uint64) {
 	case reason == unwind.StopTablePending && len(r.Stack) > 60<<10:
 		v.undecided["stack deeper than is copied"]++
 	case reason == unwind.StopTablePending:
-		v.undecided["on another stack"]++
+		v.undecided["copy too short, or another stack"]++
 		v.note(fmt.Sprintf("%s: SP %#x, copy of %#x bytes from %#x: kernel %s, user space %s",
 			r.Comm, p.regs.SP, len(r.Stack), r.StackBase, s.tables.describe(frames), s.tables.describe(again)))
 	case reason == unwind.StopReason(r.Reason) && slices.Equal(again, frames):

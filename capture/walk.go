@@ -10,6 +10,7 @@ import (
 
 // stackCopy is the memory of a stack from the address base on.
 type stackCopy struct {
+	from  uint64 // where copying began; nothing is there up to base
 	base  uint64
 	data  []byte
 	holes uint32 // pages that were not read, bpf.Sample.StackHoles
@@ -20,9 +21,16 @@ type stackCopy struct {
 
 // ReadU64 implements unwind.Memory.
 func (c *stackCopy) ReadU64(addr uint64) (uint64, bool) {
+	// What is missing within the copy could not be read by the kernel either.
+	if addr-c.from < c.base-c.from {
+		return 0, false
+	}
 	at := addr - c.base // wraps for what is below
-	if n := uint64(len(c.data)); at >= n || n-at < 8 || c.hole(addr) || c.hole(addr+7) {
+	if n := uint64(len(c.data)); at >= n || n-at < 8 {
 		c.short = true
+		return 0, false
+	}
+	if c.hole(addr) || c.hole(addr+7) {
 		return 0, false
 	}
 	return binary.NativeEndian.Uint64(c.data[at:]), true
@@ -33,6 +41,10 @@ func (c *stackCopy) hole(addr uint64) bool {
 	const page = 4096
 	return c.holes&(1<<(addr/page-c.base/page)) != 0
 }
+
+// belowStack is how far below the stack pointer a copy begins, in bytes:
+// WINDOW_BELOW in bpf.
+const belowStack = 64
 
 // frameRegisters is the number of registers that are known of every frame;
 // struct frame_registers in bpf.
@@ -54,14 +66,15 @@ func registersOf(words []uint64) unwind.Regs {
 
 // walk is a stack being unwound in user space; it finds the rules.
 type walk struct {
-	tables *tables
-	pid    uint32
-	space  addressSpace
-	at     *region // of the last frame
-	file   *mappedFile
-	waits  uint16 // the file whose table is missing, or 0
-	stale  bool   // a file has been rewritten since
-	bad    bool   // the last frame is no address of user space
+	tables    *tables
+	pid       uint32
+	space     addressSpace
+	at        *region // of the last frame
+	generated uint16  // number of the code in no file; 0 is none
+	file      *mappedFile
+	waits     uint16 // the file whose table is missing, or 0
+	stale     bool   // a file has been rewritten since
+	bad       bool   // the last frame is no address of user space
 }
 
 // chain is the rule of code without a table.
@@ -121,6 +134,9 @@ func (w *walk) locate(addr uint64) {
 // frame returns the frame of addr as a sample has it.
 func (w *walk) frame(addr uint64) uint64 {
 	w.locate(addr)
+	if w.at != nil && !w.at.mapped() {
+		return uint64(w.generated)<<fileShift | addr&offsetMask
+	}
 	if w.file == nil {
 		return addr & offsetMask
 	}
@@ -191,8 +207,9 @@ func (t *tables) endWalks() {
 // table is missing the file is returned, and dst is of no use. The caller
 // holds mu, and calls endWalks after the last walk.
 func (t *tables) unwind(dst []uint64, p *pending) (frames []uint64, reason unwind.StopReason, waits uint16) {
-	w := walk{tables: t, pid: p.pid, space: p.space}
+	w := walk{tables: t, pid: p.pid, space: p.space, generated: p.generated}
 	memory := p.memory
+	memory.from = min(memory.base, p.regs.SP-belowStack)
 	var walked []unwind.Frame
 	walked, reason = unwind.Walk(t.walked[:0], p.regs, &memory, &w)
 	t.walked = walked
