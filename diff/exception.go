@@ -32,3 +32,28 @@ func (o Options) excuse(f Function, low float64) string {
 	}
 	return o.Excuse(f, low)
 }
+
+// excused is the growth of functions that does not count: a fraction of the
+// baseline's total, and part of the total's growth.
+func (c *comparison) excused() float64 {
+	sum := 0.0
+	for _, d := range c.result.Functions {
+		if d.Tested && d.Q <= c.result.FunctionAlpha && c.options.excuse(d.Function, d.CI.Low) != "" {
+			sum += max(d.Effect, 0)
+		}
+	}
+	return sum
+}
+
+// excuseTotal returns why the growth of the total does not count, "" where it
+// does.
+func (c *comparison) excuseTotal() string {
+	low := c.result.Total.CI.Low
+	if excuse := c.options.excuse(Function{}, low); excuse != "" {
+		return excuse
+	}
+	if sum := c.excused(); sum > 0 && low-sum <= c.options.TotalMinEffect {
+		return "growth that does not count accounts for it"
+	}
+	return ""
+}

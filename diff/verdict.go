@@ -21,7 +21,7 @@ func (c *comparison) decide() {
 		c.conclude(Inconclusive, ReasonNotComparable, "Head took less than a %s of base's CPU: it did not do the same work.", "fifth")
 	case c.failing() != nil:
 		c.decideFailing(*c.failing())
-	case res.Total.Tested && res.Total.P <= res.TotalAlpha && c.options.excuse(Function{}, res.Total.CI.Low) == "":
+	case res.Total.Tested && res.Total.P <= res.TotalAlpha && c.excuseTotal() == "":
 		// No single function, and find has said what moved.
 		c.decideTotal()
 	default:
@@ -106,7 +106,7 @@ func (c *comparison) findUniform() {
 	default:
 		return
 	}
-	if excuse := c.options.excuse(Function{}, t.CI.Low); excuse != "" && f.Severity != Informs {
+	if excuse := c.excuseTotal(); excuse != "" && f.Severity != Informs {
 		f.Severity, f.Text = Warns, excuse
 		res.Findings = append(res.Findings, f)
 		return
@@ -179,7 +179,7 @@ func (c *comparison) decideBounds() {
 		d := res.Functions[widest]
 		c.conclude(Inconclusive, ReasonWide, "Growth of %s by %.2f pp cannot be ruled out (bound %.2f pp).",
 			d.Name, 100*o.limits(d.Function).Equivalence, 100*d.Upper)
-	case t.Upper >= o.TotalEquivalence && o.excuse(Function{}, t.CI.Low) == "":
+	case t.Upper-c.excused() >= o.TotalEquivalence && o.excuse(Function{}, t.CI.Low) == "":
 		c.conclude(Inconclusive, ReasonWide, "Growth of the total by %.1f %% cannot be ruled out (bound %.1f %%).",
 			100*o.TotalEquivalence, 100*t.Upper)
 	default:
