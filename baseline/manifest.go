@@ -54,9 +54,19 @@ type RunInfo struct {
 	Signal   string    `json:"signal,omitempty"` // name of the signal that ended the command, as in "SIGKILL"
 	// WorkUnits is how much work the run did, 1 where every run does the same.
 	WorkUnits float64 `json:"work_units"`
+	// Benchmarks are the results that Go benchmarks of fixed time printed: the work that the run did, which
+	// only a comparison of both sides turns into units.
+	Benchmarks []Benchmark `json:"benchmarks,omitempty"`
 	// AnchorSeconds is the CPU time of the calibration kernel beside this run; 0 means none was run.
 	AnchorSeconds float64 `json:"anchor_seconds,omitempty"`
 	Accounting
+}
+
+// Benchmark is one line of results of a Go benchmark.
+type Benchmark struct {
+	Name       string  `json:"name"` // with its package and GOMAXPROCS
+	Iterations float64 `json:"iterations"`
+	NsPerOp    float64 `json:"ns_per_op"` // wall time; 0 where the line does not have it
 }
 
 // Accounting is what was counted during a run beside its profile. Seconds are CPU-seconds unless they
@@ -176,6 +186,11 @@ func (r *RunInfo) check() error {
 	} {
 		if v.value < 0 {
 			return fmt.Errorf("%s is %g, want no negative number", v.name, v.value)
+		}
+	}
+	for _, b := range r.Benchmarks {
+		if b.Iterations < 1 || b.NsPerOp < 0 {
+			return fmt.Errorf("benchmark %.60q has %g iterations of %g ns, want 1 or more of no negative time", b.Name, b.Iterations, b.NsPerOp)
 		}
 	}
 	if r.TargetSamples > r.Samples {
