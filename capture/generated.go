@@ -20,7 +20,6 @@ import (
 // file, and process addresses in place of offsets.
 type generated struct {
 	pid     uint32
-	tried   time.Time
 	file    *os.File        // its perf map, open also after the process ended; nil until found
 	version unix.Stat_t     // of what names holds
 	names   *symbol.PerfMap // nil until read
