@@ -45,27 +45,29 @@ type samplerCounters struct {
 }
 
 type samplerCpuState struct {
-	_           structs.HostLayout
-	Counters    samplerCounters
-	Pc          uint64
-	Sp          uint64
-	Fp          uint64
-	Bx          uint64
-	Lr          uint64
-	Exact       uint32
-	Generation  uint32
-	Cpu         uint32
-	UserFrames  uint32
-	FrameWords  uint32
-	Reason      uint32
-	Mm          uint64
-	Vdso        uint64
-	Slot        uint32
-	WindowBytes uint32
-	WindowBase  uint64
-	Word        uint64
-	Rule        samplerUnwindRule
-	Current     struct {
+	_             structs.HostLayout
+	Counters      samplerCounters
+	Pc            uint64
+	Sp            uint64
+	Fp            uint64
+	Bx            uint64
+	Lr            uint64
+	Exact         uint32
+	Generation    uint32
+	Cpu           uint32
+	UserFrames    uint32
+	FrameWords    uint32
+	Reason        uint32
+	Copied        uint32
+	CopyRegisters uint32
+	Mm            uint64
+	Vdso          uint64
+	Slot          uint32
+	WindowBytes   uint32
+	WindowBase    uint64
+	Word          uint64
+	Rule          samplerUnwindRule
+	Current       struct {
 		_         structs.HostLayout
 		Start     uint64
 		End       uint64
@@ -79,26 +81,24 @@ type samplerCpuState struct {
 		Flags     uint16
 		Epoch     uint32
 	}
-	Missing       samplerMissingMapping
-	LastWakeup    uint64
-	CopyBudget    uint64
-	CopyTime      uint64
-	Copied        uint32
-	CopyRegisters uint32
-	CopiedFrame   samplerFrameRegisters
-	CopiedGeneral [32]uint64
-	Wakeups       [16]struct {
+	Missing    samplerMissingMapping
+	LastWakeup uint64
+	Wakeups    [16]struct {
 		_    structs.HostLayout
 		Ino  uint64
 		Time uint64
 	}
-	General [32]uint64
-	Node    [32]uint64
-	Vma     [32]uint64
-	Window  [128]uint64
-	Saved   [34]uint64
-	Record  samplerSampleRecord
-	Frames  [2048]uint64
+	General       [32]uint64
+	Node          [32]uint64
+	Vma           [32]uint64
+	Window        [128]uint64
+	Saved         [34]uint64
+	Record        samplerSampleRecord
+	Frames        [2048]uint64
+	CopyBudget    uint64
+	CopyTime      uint64
+	CopiedFrame   samplerFrameRegisters
+	CopiedGeneral [32]uint64
 }
 
 type samplerEventCounters struct {

@@ -87,6 +87,8 @@ struct cpu_state {
 	u32 user_frames;
 	u32 frame_words; /* in frames[] */
 	u32 reason;
+	u32 copied;	    /* bytes of the stack of this sample, holes included */
+	u32 copy_registers; /* words of copied_frame and copied_general that are sent, or 0 */
 	u64 mm;
 	u64 vdso;
 	u32 slot;
@@ -97,12 +99,6 @@ struct cpu_state {
 	struct mapping current;
 	struct missing_mapping missing;
 	u64 last_wakeup;
-	u64 copy_budget;    /* bytes of stack that may be copied now */
-	u64 copy_time;	    /* when it was that much, ns */
-	u32 copied;	    /* bytes of the stack of this sample, holes included */
-	u32 copy_registers; /* words of the next two that are sent, or 0 */
-	struct frame_registers copied_frame;
-	u64 copied_general[GENERAL_REGS];
 	struct wakeup wakeups[WAKEUPS];
 
 	u64 general[GENERAL_REGS]; /* by DWARF number */
@@ -112,6 +108,12 @@ struct cpu_state {
 	u64 saved[34];	/* registers, as the kernel or a signal frame holds them */
 	struct sample_record record;
 	u64 frames[FRAME_WORDS];
+
+	/* Last, because few samples touch it. */
+	u64 copy_budget; /* bytes of stack that may be copied now */
+	u64 copy_time;	 /* when it was that much, ns */
+	struct frame_registers copied_frame;
+	u64 copied_general[GENERAL_REGS];
 };
 
 #define ARRAY(name_, value_, entries_)                                         \
