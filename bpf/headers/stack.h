@@ -105,6 +105,34 @@ static __always_inline u64 send_piece(struct cpu_state *c, u64 address, u64 end)
 	return bytes;
 }
 
+struct copying {
+	struct cpu_state *c;
+	u64 address; /* of the next piece */
+	u64 end;
+	u64 base; /* of the first piece that was sent */
+};
+
+/* A loop of its own, so that the verifier looks at one turn instead of all. */
+static long copy_step(u32 index, struct copying *p)
+{
+	u64 bytes;
+
+	if (p->address >= p->end)
+		return 1;
+	bytes = send_piece(p->c, p->address, p->end);
+	if (bytes) {
+		if (!p->base)
+			p->base = p->address;
+		p->address += bytes;
+		p->c->copied = p->address - p->base;
+	} else {
+		/* A page that was never used, below the stack pointer or within
+		 * a large array. */
+		p->address = (p->address | (STACK_PIECE - 1)) + 1;
+	}
+	return 0;
+}
+
 /*
  * Copies the registers of the current frame and the stack from there on, for
  * user space to go on with. An epilogue has registers below the stack pointer
@@ -112,7 +140,8 @@ static __always_inline u64 send_piece(struct cpu_state *c, u64 address, u64 end)
  */
 __noinline int copy_stack(struct cpu_state *c)
 {
-	u64 now, address, end, earned, base = 0;
+	u64 now, address, end, earned;
+	struct copying copying = {};
 
 	if (!c)
 		return 1;
@@ -143,23 +172,10 @@ __noinline int copy_stack(struct cpu_state *c)
 		__builtin_memcpy(c->copied_general, c->general, sizeof(c->general));
 		c->copy_registers += GENERAL_REGS;
 	}
-	for (u32 i = 0; i <= COPY_PIECES; i++) {
-		u64 bytes;
-
-		if (address >= end)
-			break;
-		bytes = send_piece(c, address, end);
-		if (bytes) {
-			if (!base)
-				base = address;
-			address += bytes;
-			c->copied = address - base;
-		} else {
-			/* A page that was never used, below the stack pointer
-			 * or within a large array. */
-			address = (address | (STACK_PIECE - 1)) + 1;
-		}
-	}
+	copying.c = c;
+	copying.address = address;
+	copying.end = end;
+	bpf_loop(COPY_PIECES + 1, copy_step, &copying, 0);
 	if (!c->copied) {
 		c->copy_registers = 0;
 		goto uncopied;
