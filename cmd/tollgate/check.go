@@ -22,23 +22,27 @@ type checkOptions struct {
 	json     jsonFile
 	command  []string
 
+	work workload
+
 	runsGiven, frequencyGiven, eventGiven, warmupGiven bool
 }
 
 func newCheckCommand(a *app) *cobra.Command {
 	o := checkOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "check [--baseline NAME] [--store URL] [FLAGS] -- COMMAND...",
+		Use:   "check [--baseline NAME] [--store URL] [FLAGS] [-- COMMAND...]",
 		Short: "Measure a command and compare it with a saved baseline",
 		Long: `Measure COMMAND as its baseline was measured, and compare the two. Without --baseline it is the one
-baseline in the store that was recorded from a suite of this name.
+baseline in the store that was recorded from a suite of this name. Without COMMAND it is a suite of
+tollgate.yaml, whose thresholds, scope and accepted regressions hold: the one that --suite names, or the
+only one.
 
 A baseline from another machine cannot tell: then the verdict is inconclusive, and says what differs.
 tollgate compare, which runs both versions here, does not have that problem.`,
 		Example: `  tollgate record -o base --runs 10 -- ./bench
   tollgate baseline save main base
   tollgate check --baseline main -- ./bench`,
-		Args: wrapped,
+		Args: wrappedOrConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
 			changed := cmd.Flags().Changed
@@ -65,13 +69,19 @@ tollgate compare, which runs both versions here, does not have that problem.`,
 
 func (o *checkOptions) run(ctx context.Context) error {
 	nameGiven := o.name != ""
-	if err := o.sampling.check(o.command); err != nil {
+	var err error
+	if o.work, err = o.configure(o.command); err != nil {
+		return err
+	}
+	nameGiven = nameGiven || o.suite != nil
+	o.runsGiven = o.runsGiven || o.suite != nil && o.suite.Runs > 0
+	if err := o.sampling.check(o.work.command); err != nil {
 		return err
 	}
 	if err := o.json.check(); err != nil {
 		return err
 	}
-	if err := o.app.findProgram(o.command[0]); err != nil {
+	if err := o.app.findWorkload(o.work, &o.sampling); err != nil {
 		return err
 	}
 	if o.output != "" {
@@ -90,12 +100,12 @@ func (o *checkOptions) run(ctx context.Context) error {
 		app.stdout = app.stderr
 	}
 	// Whether the machines agree is known before anything runs.
-	env, err := baseline.CurrentEnv(baseline.Toolchain(ctx, o.command, "."))
+	env, err := baseline.CurrentEnv(baseline.Toolchain(ctx, o.work.command, o.work.where()))
 	if err != nil {
 		return fail(exitEnvironment, err, "")
 	}
 	head := &baseline.Recording{Source: "this run", Manifest: baseline.Manifest{
-		Suite: o.name, Command: o.command, Env: env, Frequency: o.frequency, Event: o.event,
+		Suite: o.name, Command: o.work.command, Env: env, Frequency: o.frequency, Event: o.event,
 	}}
 	if err := baseline.Comparable(base, head); err != nil {
 		if errors.Is(err, baseline.ErrSuite) {
@@ -107,7 +117,7 @@ func (o *checkOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	result, err := judge(base, head, diff.Options{})
+	result, err := policy{o.suite}.judge(base, head, diff.Options{})
 	if err != nil {
 		return err
 	}
@@ -165,7 +175,7 @@ func (o *checkOptions) adopt(base *baseline.Recording, nameGiven bool, p *progre
 		// Who names the baseline says what to compare with.
 		o.name = m.Suite
 	}
-	if !slices.Equal(m.Command, o.command) {
+	if !slices.Equal(m.Command, o.work.command) {
 		p.warn("baseline %s measured another command: %s", o.baseline, shorten(commandLine(m.Command), 60))
 	}
 }
@@ -173,13 +183,16 @@ func (o *checkOptions) adopt(base *baseline.Recording, nameGiven bool, p *progre
 // measure takes the runs into a recording in memory, and on disk if asked for.
 func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*baseline.Recording, error) {
 	defer p.end()
-	p.warnOfWorkload(o.command)
+	p.warnOfWorkload(o.work)
 	b, err := a.openBench(ctx, &o.sampling, p)
 	if err != nil {
 		return nil, err
 	}
 	defer b.close()
-	header, err := b.header(ctx, workload{command: o.command})
+	if err := b.build(ctx, o.work); err != nil {
+		return nil, err
+	}
+	header, err := b.header(ctx, o.work)
 	if err != nil {
 		return nil, err
 	}
@@ -189,10 +202,10 @@ func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*basel
 			return nil, err
 		}
 	}
-	_, err = b.series(ctx, workload{command: o.command}, store.add)
+	_, err = b.series(ctx, o.work, store.add)
 	var failed *commandFailure
 	if errors.As(err, &failed) {
-		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, shorten(commandLine(o.command), 60), failed.run.why(o.timeout)),
+		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, o.work, failed.run.why(o.timeout)),
 			"a check needs a command that succeeds; try it alone first")
 	}
 	if keepErr := store.finish(err, ""); err == nil {

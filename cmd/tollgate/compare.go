@@ -32,12 +32,14 @@ type compareOptions struct {
 	seed         uint64
 	json         jsonFile
 	command      []string
+
+	work workload // of head
 }
 
 func newCompareCommand(a *app) *cobra.Command {
 	o := compareOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "compare REF [--build CMD] [--runs PAIRS] [FLAGS] -- COMMAND...",
+		Use:   "compare REF [--build CMD] [--runs PAIRS] [FLAGS] [-- COMMAND...]",
 		Short: "Run two versions in turn, here and now, and compare them",
 		Long: `Compare the working tree with a git revision, or one command with another.
 
@@ -45,6 +47,9 @@ With REF, a branch, tag or commit, base is the merge base of HEAD and REF, check
 worktree, and head is the working tree as it is. Both are built once by --build, and COMMAND runs in the
 same directory of either tree. Nothing that git tracks is changed, and the worktree is removed in the
 end. Functions that the change touches are watched more closely, and marked in the report.
+
+Without COMMAND it is a suite of tollgate.yaml, with its build, directory, thresholds and accepted
+regressions: the one that --suite names, or the only one.
 
 With --base-command instead of REF, that command is compared with COMMAND.
 
@@ -61,8 +66,12 @@ sh -c.`,
   tollgate compare --base-command './old --size 1000' -- ./new --size 1000`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			// REF stands before the dashes, the command after them.
-			if cmd.ArgsLenAtDash() != 1 {
-				return wrapped(cmd, args)
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0 && len(args) == 1:
+				o.ref = args[0]
+				return nil
+			case dash != 1:
+				return wrappedOrConfigured(cmd, args)
 			}
 			o.ref = args[0]
 			if len(args) == 1 || args[1] == "" {
@@ -71,7 +80,7 @@ sh -c.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.command = args; cmd.ArgsLenAtDash() == 1 {
+			if o.command = args; o.ref != "" {
 				o.command = args[1:]
 			}
 			if !cmd.Flags().Changed("seed") {
@@ -104,12 +113,14 @@ func (o *compareOptions) run(ctx context.Context) error {
 	if o.ref != "" {
 		return o.runRevisions(ctx, c)
 	}
-	c.workloads = [2]workload{base: {command: shellCommand(o.baseCommand)}, head: {command: o.command}}
+	c.workloads = [2]workload{base: o.work, head: o.work}
+	c.workloads[base].command = shellCommand(o.baseCommand)
 	for _, w := range c.workloads {
-		if err := o.app.findProgram(w.command[0]); err != nil {
+		if err := o.app.findWorkload(w, &o.sampling); err != nil {
 			return err
 		}
 	}
+	c.setup = func(ctx context.Context) error { return c.bench.build(ctx, o.work) }
 	result, err := c.run(ctx)
 	if err != nil {
 		return err
@@ -132,7 +143,11 @@ func (o *compareOptions) check() error {
 	case o.buildTimeout <= 0:
 		return usageError("give a time such as 10m", "--build-timeout is %s", o.buildTimeout)
 	}
-	if err := o.sampling.check(o.command); err != nil {
+	var err error
+	if o.work, err = o.configure(o.command); err != nil {
+		return err
+	}
+	if err := o.sampling.check(o.work.command); err != nil {
 		return err
 	}
 	return o.json.check()
@@ -142,7 +157,10 @@ func (o *compareOptions) check() error {
 func (o *compareOptions) runRevisions(ctx context.Context, c *comparison) (err error) {
 	// Git's hooks point at the repository by variables that would hold for both trees.
 	c.app.env = revision.CleanEnv(c.app.env)
-	r := &revisions{app: c.app, progress: c.progress, ref: o.ref, command: o.command, buildTimeout: o.buildTimeout}
+	r := &revisions{app: c.app, progress: c.progress, ref: o.ref, work: o.work, build: o.buildCommand(), buildTimeout: o.buildTimeout}
+	if o.suite != nil && !o.flags.Changed("build-timeout") {
+		r.buildTimeout = o.suite.BuildTimeout
+	}
 	if o.build != "" {
 		r.build = shellCommand(o.build)
 	}
@@ -223,7 +241,7 @@ func (c *comparison) run(ctx context.Context) (*diff.Result, error) {
 			return nil, err
 		}
 	}
-	c.progress.warnOfWorkload(c.workloads[head].command)
+	c.progress.warnOfWorkload(c.workloads[head])
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -270,7 +288,8 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 		}
 	}
 	order = newSchedule(c.seed)
-	plan := diff.Schedule(c.options.runs)
+	by := policy{c.options.suite}
+	plan := by.looks(c.options.runs)
 	for pair, look := 1, 0; ; pair++ {
 		var cpu [2]float64
 		for _, s := range order.next() {
@@ -298,7 +317,7 @@ func (c *comparison) pairs(ctx context.Context) (*diff.Result, error) {
 			options.Touched = c.touched([2]*baseline.Recording{c.sides[base].recording, c.sides[head].recording})
 		}
 		// One machine made both; a toolchain that the change replaces is part of the change.
-		result, err := judgeRuns(c.sides[base].recording, c.sides[head].recording, options)
+		result, err := by.judgeRuns(c.sides[base].recording, c.sides[head].recording, options)
 		c.progress.end()
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ type diffOptions struct {
 	app        *app
 	base, head []string
 	paired     bool
+	suite      string
 	json       jsonFile
 }
 
@@ -36,6 +37,7 @@ with commas between; each file is one run. --base and --head say the same, and m
 	cmd.Flags().StringSliceVar(&o.base, "base", nil, "`PROFILES` of the base side")
 	cmd.Flags().StringSliceVar(&o.head, "head", nil, "`PROFILES` of the head side")
 	cmd.Flags().BoolVar(&o.paired, "paired", false, "run i of BASE and run i of HEAD ran beside each other, as those of compare -o did")
+	cmd.Flags().StringVar(&o.suite, "suite", "", "judge by the suite `NAME` of tollgate.yaml")
 	o.json.register(cmd)
 	return cmd
 }
@@ -73,7 +75,17 @@ func (o *diffOptions) run(context.Context) error {
 	if err != nil {
 		return missingError(err, o.head...)
 	}
-	result, err := judge(base, head, diff.Options{Paired: o.paired})
+	var by policy
+	if o.suite != "" {
+		config, err := loadConfiguration()
+		if err != nil {
+			return fail(exitUsage, err, "")
+		}
+		if by.suite, err = config.Suite(o.suite); err != nil {
+			return fail(exitUsage, err, "")
+		}
+	}
+	result, err := by.judge(base, head, diff.Options{Paired: o.paired})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tollgate-dev/tollgate/suite"
 )
 
 // The exit codes of every command. record differs in one point: it hands on the code of the command
@@ -94,11 +96,22 @@ func conclude(w io.Writer, err error) int {
 	if hint == "" && errors.As(err, &hinter) {
 		hint = hinter.Hint()
 	}
-	fmt.Fprintf(w, "tollgate: error: %s\n", oneLine(err.Error()))
+	for _, message := range messages(err) {
+		fmt.Fprintf(w, "tollgate: error: %s\n", oneLine(message))
+	}
 	if hint != "" {
 		fmt.Fprintf(w, "tollgate: hint: %s\n", oneLine(hint))
 	}
 	return code
+}
+
+// messages are the sentences of an error: one, but of a configuration all that is wrong in it.
+func messages(err error) []string {
+	var file *suite.FileError
+	if errors.As(err, &file) {
+		return strings.Split(file.Error(), "\n")
+	}
+	return []string{err.Error()}
 }
 
 // oneLine keeps a message that quotes foreign output on the one line it is promised to take, free of

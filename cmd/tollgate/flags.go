@@ -9,7 +9,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/tollgate-dev/tollgate/capture"
+	"github.com/tollgate-dev/tollgate/suite"
 )
 
 // sampling are the flags of every command that measures.
@@ -22,16 +24,24 @@ type sampling struct {
 	timeout   time.Duration
 	discard   bool
 	debugDirs []string
+
+	suiteName      string // of tollgate.yaml, as the user chose it
+	runsConfigured bool   // the number of runs is the suite's to say
+	flags          *pflag.FlagSet
+	suite          *suite.Suite // that was chosen; nil: the flags say all
+	file           string       // it stands in
 }
 
 // register adds the flags. What runs counts is said by the command.
 func (s *sampling) register(cmd *cobra.Command, runs int, runsUsage string, warmup int) {
 	flags := cmd.Flags()
+	s.flags, s.runsConfigured = flags, true
+	flags.StringVar(&s.suiteName, "suite", "", "take from tollgate.yaml what no flag says: the suite `NAME` (default without a command: the only one)")
 	flags.IntVar(&s.runs, "runs", runs, runsUsage)
 	flags.IntVar(&s.warmup, "warmup", warmup, "take `N` unmeasured runs first")
 	flags.IntVar(&s.frequency, "frequency", capture.DefaultFrequency, "samples per second and CPU, in `HZ`")
 	flags.StringVar(&s.event, "event", capture.EventCPUClock, "`EVENT` to sample by: cpu-clock, or cycles where there is a PMU")
-	flags.StringVar(&s.name, "name", "", "name of the `SUITE` (default: the command's base name)")
+	flags.StringVar(&s.name, "name", "", "`NAME` of what is measured (default: the suite's, or the command's base name)")
 	flags.DurationVar(&s.timeout, "timeout", 0, "end a run that takes longer than `TIME`, as in 90s or 10m (default: no limit)")
 	flags.BoolVar(&s.discard, "discard-stdout", false, "throw the command's standard output away; its standard error stays")
 	flags.StringSliceVar(&s.debugDirs, "debug-dir", nil, "further `DIR` with separate debug files")

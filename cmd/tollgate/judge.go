@@ -8,47 +8,25 @@ import (
 	"github.com/tollgate-dev/tollgate/diff"
 )
 
-// judgedRuns returns the runs of a recording that did their work, and how many did not.
-func judgedRuns(r *baseline.Recording) (runs []diff.Run, failed int, err error) {
-	for i, info := range r.Manifest.Runs {
-		if info.ExitCode != 0 {
-			failed++
-			continue
-		}
-		runs = append(runs, diff.Run{
-			Profile:    r.Profiles[i].Profile,
-			CPUSeconds: info.CPUSeconds,
-			Work:       info.WorkUnits,
-			Anchor:     info.AnchorSeconds,
-			Label:      info.File,
-		})
-	}
-	if len(runs) == 0 {
-		return nil, failed, usageError("record again once the command succeeds",
-			"compare %s: every run in it failed", r.Source)
-	}
-	return runs, failed, nil
-}
-
 // judge compares two recordings. Recordings of different suites are an error; a difference of machine
 // or event makes the result inconclusive, since nothing can be told from it.
-func judge(base, head *baseline.Recording, o diff.Options) (*diff.Result, error) {
+func (p policy) judge(base, head *baseline.Recording, o diff.Options) (*diff.Result, error) {
 	if err := baseline.Comparable(base, head); err != nil {
 		if errors.Is(err, baseline.ErrSuite) {
 			return nil, inputError(err)
 		}
 		return incomparable(err), nil
 	}
-	return judgeRuns(base, head, o)
+	return p.judgeRuns(base, head, o)
 }
 
 // judgeRuns compares recordings that are known to be comparable.
-func judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff.Result, error) {
-	baseRuns, baseFailed, err := judgedRuns(base)
+func (p policy) judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff.Result, error) {
+	baseRuns, baseInfos, err := p.runs(base)
 	if err != nil {
 		return nil, err
 	}
-	headRuns, headFailed, err := judgedRuns(head)
+	headRuns, headInfos, err := p.runs(head)
 	if err != nil {
 		return nil, err
 	}
@@ -56,17 +34,30 @@ func judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff.Result, er
 		return nil, usageError("leave --paired out", "pair %d runs of %s with %d of %s",
 			len(baseRuns), base.Source, len(headRuns), head.Source)
 	}
-	result, err := diff.Compare(baseRuns, headRuns, o)
+	units, unknown := unitsOfWork(baseInfos, headInfos)
+	for i, w := range units {
+		if i < len(baseRuns) {
+			baseRuns[i].Work = w
+		} else {
+			headRuns[i-len(baseRuns)].Work = w
+		}
+	}
+	result, err := diff.Compare(baseRuns, headRuns, p.options(o))
 	if errors.Is(err, diff.ErrNoSamples) {
 		return nil, fail(exitInconclusive, err, "the command used too little CPU to be sampled; let it do more work, or raise --frequency")
 	}
 	if err != nil {
 		return nil, fail(exitUsage, err, "")
 	}
+	if unknown != nil {
+		result.Warnings = append(result.Warnings, diff.Warning{
+			Code: "no-work", Text: unknown.Error(), Hint: "run the same benchmarks on both sides, with fixed work as in -benchtime=100x",
+		})
+	}
 	for _, side := range []struct {
 		recording *baseline.Recording
 		failed    int
-	}{{base, baseFailed}, {head, headFailed}} {
+	}{{base, len(base.Manifest.Runs) - len(baseRuns)}, {head, len(head.Manifest.Runs) - len(headRuns)}} {
 		if side.failed > 0 {
 			result.Warnings = append(result.Warnings, diff.Warning{
 				Code: "failed-runs",

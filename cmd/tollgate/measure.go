@@ -105,6 +105,11 @@ func (b *bench) measure(ctx context.Context, w workload) (measuredRun, error) {
 	if err := rewind(b.app.stdin); err != nil {
 		return measuredRun{}, fail(exitEnvironment, fmt.Errorf("rewind standard input: %w", err), "")
 	}
+	output, err := b.openOutput(w)
+	if err != nil {
+		return measuredRun{}, err
+	}
+	defer output.close()
 	start := time.Now()
 	// The client waits for the command after a signal; its context must not end with the signal.
 	result, err := b.client.Run(context.WithoutCancel(ctx), capture.Command{
@@ -112,7 +117,7 @@ func (b *bench) measure(ctx context.Context, w workload) (measuredRun, error) {
 		Dir:     w.dir,
 		Env:     b.app.env,
 		Stdin:   fileOf(b.app.stdin),
-		Stdout:  b.commandStdout(),
+		Stdout:  output.stdout(b),
 		Stderr:  fileOf(b.app.stderr),
 		Timeout: b.options.timeout,
 	})
@@ -133,13 +138,15 @@ func (b *bench) measure(ctx context.Context, w workload) (measuredRun, error) {
 			Time:          start.UTC(),
 			ExitCode:      result.ExitCode,
 			Signal:        result.Signal,
-			WorkUnits:     1,
 			AnchorSeconds: (before + after) / 2,
 			Accounting:    accounting(result.Stats),
 		},
 	}
 	// From start to end of the command, without the collector's part around it.
 	run.info.WallSeconds = result.Wall.Seconds()
+	if err := output.count(b, w, &run); err != nil {
+		return measuredRun{}, err
+	}
 	if result.Interrupted != 0 || ctx.Err() != nil {
 		return run, errInterrupted
 	}

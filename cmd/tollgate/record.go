@@ -20,22 +20,28 @@ type recordOptions struct {
 	sampling
 	output  string
 	command []string
+
+	work workload
 }
 
 func newRecordCommand(a *app) *cobra.Command {
 	o := recordOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "record [-o DIR] [--runs N] [FLAGS] -- COMMAND...",
+		Use:   "record [-o DIR] [--runs N] [FLAGS] [-- COMMAND...]",
 		Short: "Run a command under sampling and keep its profiles",
 		Long: `Run COMMAND under whole-system sampling, as often as --runs says, and write a recording: a directory
 with one pprof profile a run and manifest.json. COMMAND runs as you, in your terminal and environment.
+Without COMMAND it is a suite of tollgate.yaml: the one that --suite names, or the only one.
+
+Standard output goes where it would without tollgate, unless the units of work stand in it: that of a Go
+benchmark of fixed time, or with a pattern for it in tollgate.yaml. It then appears when a run ends.
 
 Runs after the first one that fails do not take place; completed runs are kept. The failed or
 interrupted run itself is kept only if there is no completed one.`,
 		Example: `  tollgate record -- make test
   tollgate record -o base --runs 10 --warmup 1 -- ./bench --size 1000
   go tool pprof -top -relative_percentages -tagfocus=target=. base/run-001.pb.gz`,
-		Args: wrapped,
+		Args: wrappedOrConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
 			return o.run(cmd.Context())
@@ -47,7 +53,11 @@ interrupted run itself is kept only if there is no completed one.`,
 }
 
 func (o *recordOptions) run(ctx context.Context) error {
-	if err := o.check(o.command); err != nil {
+	var err error
+	if o.work, err = o.configure(o.command); err != nil {
+		return err
+	}
+	if err := o.check(o.work.command); err != nil {
 		return err
 	}
 	if o.output == "" {
@@ -60,13 +70,16 @@ func (o *recordOptions) run(ctx context.Context) error {
 		return err
 	}
 	p := newProgress(o.app)
-	p.warnOfWorkload(o.command)
+	p.warnOfWorkload(o.work)
 	bench, err := o.app.openBench(ctx, &o.sampling, p)
 	if err != nil {
 		return err
 	}
 	defer bench.close()
-	header, err := bench.header(ctx, workload{command: o.command})
+	if err := bench.build(ctx, o.work); err != nil {
+		return err
+	}
+	header, err := bench.header(ctx, o.work)
 	if err != nil {
 		return err
 	}
@@ -90,7 +103,7 @@ func (o *recordOptions) keep(ctx context.Context, b *bench, w *baseline.Writer) 
 		runs = append(runs, run)
 		return nil
 	}
-	last, err := b.series(ctx, workload{command: o.command}, add)
+	last, err := b.series(ctx, o.work, add)
 	// What a failed or interrupted run did is worth a look where there is nothing else, and not fit
 	// to stand beside completed runs.
 	if err != nil && len(runs) == 0 && last.info.TargetSamples > 0 {
@@ -139,7 +152,7 @@ func (o *recordOptions) finish(p *progress, w *baseline.Writer, runs []measuredR
 
 // findCommand fails as a shell does when the command cannot be run, before anything is set up for it.
 func (o *recordOptions) findCommand() error {
-	err := o.app.findProgram(o.command[0])
+	err := o.app.findWorkload(o.work, &o.sampling)
 	var typed *failure
 	if errors.As(err, &typed) {
 		code := exitCannotRun

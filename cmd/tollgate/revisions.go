@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +20,7 @@ type revisions struct {
 	app          *app
 	progress     *progress
 	ref          string
-	command      []string
+	work         workload // of head
 	build        []string // empty builds nothing
 	buildTimeout time.Duration
 
@@ -41,7 +40,7 @@ func (r *revisions) find(ctx context.Context) error {
 	}
 	options := revision.Options{Env: r.app.env, TempDir: r.app.env.get("TMPDIR"), Progress: r.progress.busy}
 	defer r.progress.end()
-	repository, err := revision.Open(ctx, ".", options)
+	repository, err := revision.Open(ctx, r.work.where(), options)
 	if err != nil {
 		return revisionError(ctx, err)
 	}
@@ -51,14 +50,14 @@ func (r *revisions) find(ctx context.Context) error {
 	if r.base, err = repository.Base(ctx, r.ref); err != nil {
 		return revisionError(ctx, err)
 	}
-	if program := r.command[0]; filepath.IsAbs(program) {
+	if program := r.work.command[0]; filepath.IsAbs(program) {
 		if inside, err := filepath.Rel(repository.Root, program); err == nil && filepath.IsLocal(inside) {
 			return usageError("name it relative to the current directory, as in ./"+filepath.Base(program),
 				"run %s: both sides would run the working tree's program", program)
 		}
 	}
 	if len(r.build) == 0 {
-		if err := r.app.findProgram(r.command[0]); err != nil {
+		if err := r.app.findProgram(r.work.program()); err != nil {
 			return err
 		}
 	}
@@ -90,8 +89,8 @@ func (r *revisions) make(ctx context.Context) ([2]workload, error) {
 	}
 	r.functions = changes.Functions()
 	sides = [2]workload{
-		base: {command: r.command, dir: r.worktree.Path(r.repository.Prefix)},
-		head: {command: r.command},
+		base: {command: r.work.command, dir: r.worktree.Path(r.repository.Prefix), work: r.work.work},
+		head: r.work,
 	}
 	if info, err := os.Stat(sides[base].dir); err != nil || !info.IsDir() {
 		return sides, usageError("run from a directory that both sides have", "base %s has no directory %s", shortHash(r.base.Commit), r.repository.Prefix)
@@ -102,11 +101,11 @@ func (r *revisions) make(ctx context.Context) ([2]workload, error) {
 		}
 	}
 	if len(r.build) > 0 {
-		if err := r.app.findProgram(r.command[0]); err != nil {
+		if err := r.app.findProgram(r.work.program()); err != nil {
 			return sides, err
 		}
 	}
-	if program := r.command[0]; strings.ContainsRune(program, '/') && !filepath.IsAbs(program) {
+	if program := r.work.command[0]; strings.ContainsRune(program, '/') && !filepath.IsAbs(program) {
 		if _, err := os.Stat(filepath.Join(sides[base].dir, program)); err != nil {
 			hint := "build it on both sides with --build 'make ...'"
 			if len(r.build) > 0 {
@@ -118,28 +117,14 @@ func (r *revisions) make(ctx context.Context) ([2]workload, error) {
 	return sides, nil
 }
 
-// buildSide builds one side, and shows what the build printed if it failed.
+// buildSide builds one side.
 func (r *revisions) buildSide(ctx context.Context, s side, w workload) error {
 	if len(r.build) == 0 {
 		return nil
 	}
-	r.progress.begin(false, "building %s", s)
-	defer r.progress.end()
-	build := revision.Build{Side: s.String(), Args: r.build, Dir: w.where(), Env: r.app.env, Timeout: r.buildTimeout}
-	err := build.Run(ctx)
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	var failed *revision.BuildError
-	if !errors.As(err, &failed) {
-		return err
-	}
-	r.progress.end()
-	const lines = 20
-	for _, line := range failed.Tail(lines) {
-		r.progress.note("build of %s: %s", s, shorten(oneLine(line), 500))
-	}
-	return fail(exitCommand, fmt.Errorf("%w (%s)", failed, shorten(commandLine(r.build), 60)), failed.Hint())
+	return r.progress.build(ctx, revision.Build{
+		Side: s.String(), Args: r.build, Dir: w.where(), Env: r.app.env, Timeout: r.buildTimeout,
+	})
 }
 
 // close removes the worktree, whatever came before.

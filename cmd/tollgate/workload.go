@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"path/filepath"
 	"strings"
+
+	"github.com/tollgate-dev/tollgate/suite"
 )
 
 // workload is what is measured: a command, and where it runs.
 type workload struct {
 	command []string
-	dir     string // "" is the current directory
+	dir     string     // "" is the current directory
+	work    suite.Work // how much a run does
 }
 
 // String renders the command for a line of progress.
@@ -18,36 +21,13 @@ func (w workload) String() string { return shorten(commandLine(w.command), 60) }
 // where is the directory, to ask about it.
 func (w workload) where() string { return cmp.Or(w.dir, ".") }
 
-// fixedTime reports whether command is a Go benchmark that runs for a fixed time: a slower version
-// then does less work in the same CPU time, and looks no slower in total.
-func fixedTime(command []string) bool {
-	prefix := "-test."
-	if filepath.Base(command[0]) == "go" {
-		if len(command) < 2 || command[1] != "test" {
-			return false
-		}
-		prefix = "-"
+// program is the path of the program, or its name on the PATH.
+func (w workload) program() string {
+	name := w.command[0]
+	if w.dir != "" && strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
+		return filepath.Join(w.dir, name)
 	}
-	benchmarks, fixedWork := false, false
-	for i, arg := range command[1:] {
-		if strings.HasPrefix(arg, "--") {
-			arg = arg[1:]
-		}
-		name, value, joined := strings.Cut(arg, "=")
-		if !joined && i+2 < len(command) {
-			value = command[i+2]
-		}
-		// go test takes its own flags in the form of the test binary's, too.
-		name = strings.TrimPrefix(name, "-test.")
-		name = strings.TrimPrefix(name, prefix)
-		switch name {
-		case "bench":
-			benchmarks = true
-		case "benchtime":
-			fixedWork = strings.HasSuffix(value, "x")
-		}
-	}
-	return benchmarks && !fixedWork
+	return name
 }
 
 // buildsFirst reports whether command compiles a program before it runs it: then the compiler's work
@@ -66,9 +46,15 @@ func buildsFirst(command []string) bool {
 }
 
 // warnOfWorkload tells the user about commands that hide what they should show.
-func (p *progress) warnOfWorkload(command []string) {
-	if fixedTime(command) {
-		p.warn("a Go benchmark runs for a fixed time by default, which hides a slowdown of the whole; give it fixed work with -benchtime=100x")
+func (p *progress) warnOfWorkload(w workload) {
+	command := w.command
+	if warning, fixed := suite.FixedTime(command); fixed {
+		switch {
+		case w.work.Units > 0:
+			p.warn("%s", warning)
+		case w.work.Pattern == nil:
+			p.warn("a Go benchmark runs for a fixed time by default; the iterations that it prints count as its work, and fixed work with -benchtime=100x is more exact")
+		}
 	}
 	if buildsFirst(command) {
 		p.warn("%s %s compiles first, and the compiler's CPU counts; build once (as with go test -c) and measure the program",
