@@ -140,8 +140,8 @@ func record(session *capture.Session, run uint32, p program) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("guest: %s, run %d: %d target samples, %d complete, %v truncated, %.3f CPU-s exact, %.3f sampled, %d lost\n",
-		p.path, run, stats.TargetSamples, stats.Complete, stats.Truncated, stats.CPUSeconds, stats.SampledSeconds, stats.Lost)
+	fmt.Printf("guest: %s, run %d: %d target samples, %d complete, %d of them later, %d not copied, %v truncated, %.3f CPU-s exact, %.3f sampled, %d lost\n",
+		p.path, run, stats.TargetSamples, stats.Complete, stats.CompletedLater, stats.Uncopied, stats.Truncated, stats.CPUSeconds, stats.SampledSeconds, stats.Lost)
 	return verify(prof, stats, p)
 }
 
