@@ -250,11 +250,11 @@ func (c *comparison) estimate() {
 	c.reference = newReference(m, y, o)
 	z := c.reference.normalised(y)
 	c.prior = newPrior(m, z, c.reference.noise, o)
-	c.estimates = newEstimates(m, z, c.prior, c.reference.noise, true, o)
+	c.estimates = o.withMargins(m, newEstimates(m, z, c.prior, c.reference.noise, true, o))
 	if !c.reference.judge(m, c.estimates, o) {
 		c.reference.giveUp()
 		c.prior = newPrior(m, y, 0, o)
-		c.estimates = newEstimates(m, y, c.prior, 0, false, o)
+		c.estimates = o.withMargins(m, newEstimates(m, y, c.prior, 0, false, o))
 		c.warnings.add(WarnUnstableReference, "compare smaller steps, or read the effects as absolute CPU",
 			"functions of %.0f %% of the weight moved, so that there is no stable set to normalise by; functions are judged by their absolute CPU, which is noisier",
 			100*c.reference.Moved)

@@ -36,8 +36,7 @@ func newEstimates(m *matrix, z [][]float64, p prior, noise float64, borrow bool,
 		// effect on a function that the baseline lacks comes out as its share
 		// of head.
 		e.share, _ = m.shares(f, 0.5)
-		limits := o.limits(m.functions[f])
-		e.margin = math.Max(limits.MinEffect, limits.RelativeMinEffect*e.share)
+		e.margin = math.Max(o.MinEffect, o.RelativeMinEffect*e.share)
 		n := m.count(f) + 0.5
 		switch {
 		case d <= 0:

@@ -25,6 +25,15 @@ func (o Options) limits(f Function) Limits {
 	}
 }
 
+// withMargins gives the estimates of m's functions the margins of their own.
+func (o Options) withMargins(m *matrix, list []estimate) []estimate {
+	for f := range list {
+		l, e := o.limits(m.functions[f]), &list[f]
+		e.margin = max(l.MinEffect, l.RelativeMinEffect*e.share)
+	}
+	return list
+}
+
 // excuse returns why growth does not count, "" where it does.
 func (o Options) excuse(f Function, low float64) string {
 	if o.Excuse == nil {

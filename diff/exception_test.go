@@ -1,6 +1,12 @@
 package diff
 
-import "testing"
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/pprof/profile"
+)
 
 // One function of 150 grows by 4 % of the total.
 func TestExceptionsOfFunctions(t *testing.T) {
@@ -96,5 +102,48 @@ func TestBoundOfAFunctionIsItsOwn(t *testing.T) {
 	}})
 	if loose.Reason.Text == strict.Reason.Text {
 		t.Errorf("the bound of %s stands against a pass all the same: %s", functionName(0), loose.Reason.Text)
+	}
+}
+
+// Sums of functions and calling contexts are more than the functions here, and
+// have no limits of their own.
+func TestMoreGroupsThanFunctions(t *testing.T) {
+	run := func(rng *rand.Rand) Run {
+		p := &profile.Profile{
+			SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}},
+			PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1_000_000,
+		}
+		at := func(name string) *profile.Location {
+			f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name}
+			p.Function = append(p.Function, f)
+			l := &profile.Location{ID: f.ID, Line: []profile.Line{{Function: f, Line: 1}}}
+			p.Location = append(p.Location, l)
+			return l
+		}
+		var leaves []*profile.Location
+		for l := range 8 {
+			leaves = append(leaves, at(fmt.Sprintf("p%d.leaf%d", l/2, l)))
+		}
+		for c := range 16 {
+			caller := at(fmt.Sprintf("c.caller%d", c))
+			for _, leaf := range leaves {
+				p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{leaf, caller}, Value: []int64{int64(poisson(rng, 100))}})
+			}
+		}
+		return Run{Profile: p, CPUSeconds: 12.8}
+	}
+	rng := newRand(79)
+	var base, head []Run
+	for range 6 {
+		base, head = append(base, run(rng)), append(head, run(rng))
+	}
+	asked := false
+	r := mustCompare(t, base, head, Options{Paired: true, Limits: func(f Function) Limits {
+		asked = true
+		return Limits{}
+	}})
+	// Groups has those for growth and those for shrinking.
+	if len(r.Groups) <= 2*len(r.Functions) || !asked {
+		t.Errorf("%d groups of %d functions, limits asked for: %v, reference: %+v", len(r.Groups), len(r.Functions), asked, r.Reference)
 	}
 }
