@@ -14,6 +14,8 @@ type Meta struct {
 	Suite       string
 	Time        time.Time // of the comparison
 	Base, Head  Side
+	// PerUnit: runs did more than one unit of work, so that CPU-seconds are those of a unit.
+	PerUnit bool
 	// Touched: the change between the sides is known, and findings say whether it touches them.
 	Touched bool
 	// Notes are doubts that are not about the statistics, such as a partial recording. They are shown

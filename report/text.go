@@ -140,6 +140,9 @@ func (t *text) sides() {
 		}
 		if side.CPUSeconds > 0 {
 			line += gap + seconds(side.CPUSeconds) + " CPU-s each"
+			if t.meta.PerUnit {
+				line = strings.TrimSuffix(line, "each") + "a unit of work"
+			}
 			if side.Runs > 1 {
 				line += ", CV " + percent(side.CV, 1)
 			}

@@ -200,6 +200,17 @@ func TestFindingsSayWhetherTheChangeTouchesThem(t *testing.T) {
 	}
 }
 
+func TestCPUSecondsOfAUnitAreCalledSo(t *testing.T) {
+	m := exampleMeta()
+	if text := render(t, failing(), m, TextOptions{}); !strings.Contains(text, " CPU-s each, CV") {
+		t.Errorf("no CPU-seconds of a run in\n%s", text)
+	}
+	m.PerUnit = true
+	if text := render(t, failing(), m, TextOptions{}); !strings.Contains(text, " CPU-s a unit of work, CV") || strings.Contains(text, "each") {
+		t.Errorf("no CPU-seconds of a unit in\n%s", text)
+	}
+}
+
 func TestTextIsAsInTheGoldenFiles(t *testing.T) {
 	differing := exampleMeta()
 	differing.Head.Environment = "Other CPU, 2 cores, 7.8 GiB, Linux 6.1.0, kvm"

@@ -70,6 +70,9 @@ sh -c.`,
 			case dash < 0 && len(args) == 1:
 				o.ref = args[0]
 				return nil
+			case dash < 0 && len(args) > 1:
+				return usageError(fmt.Sprintf("write tollgate compare %s -- %s", args[0], commandLine(args[1:])),
+					"the command to measure must stand after --")
 			case dash != 1:
 				return wrappedOrConfigured(cmd, args)
 			}

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tollgate-dev/tollgate/baseline"
 	"github.com/tollgate-dev/tollgate/diff"
+	"github.com/tollgate-dev/tollgate/suite"
 )
 
 // judge compares two recordings. Recordings of different suites are an error; a difference of machine
@@ -49,6 +51,9 @@ func (p policy) judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff
 	if err != nil {
 		return nil, fail(exitUsage, err, "")
 	}
+	if warning, fixed := suite.FixedTime(head.Command); fixed && units == nil && unknown == nil && uncounted(baseInfos, headInfos) {
+		result.Warnings = append(result.Warnings, diff.Warning{Code: "fixed-time", Text: warning})
+	}
 	if unknown != nil {
 		result.Warnings = append(result.Warnings, diff.Warning{
 			Code: "no-work", Text: unknown.Error(), Hint: "run the same benchmarks on both sides, with fixed work as in -benchtime=100x",
@@ -66,6 +71,16 @@ func (p policy) judgeRuns(base, head *baseline.Recording, o diff.Options) (*diff
 		}
 	}
 	return result, nil
+}
+
+// uncounted reports whether every run counts as one unit of work.
+func uncounted(sides ...[]baseline.RunInfo) bool {
+	for _, runs := range sides {
+		if slices.ContainsFunc(runs, func(info baseline.RunInfo) bool { return info.WorkUnits != 1 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // incomparable is the result of a comparison that must not be made.

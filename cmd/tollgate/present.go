@@ -88,6 +88,9 @@ func metaOf(base, head *baseline.Recording) report.Meta {
 		Head:        sideOf(head),
 	}
 	for _, r := range []*baseline.Recording{base, head} {
+		for _, info := range r.Manifest.Runs {
+			m.PerUnit = m.PerUnit || info.WorkUnits != 1 || len(info.Benchmarks) > 0
+		}
 		if r.Partial != "" {
 			m.Notes = append(m.Notes, diff.Warning{
 				Code: "partial-recording",

@@ -93,20 +93,22 @@ func (o *workOutput) count(b *bench, w workload, run *measuredRun) error {
 }
 
 // unitsOfWork returns the units of work of each run of both sides, by what Go benchmarks printed; nil
-// where that does not tell.
+// where no run has such results.
 func unitsOfWork(base, head []baseline.RunInfo) ([]float64, error) {
 	var outputs [][]suite.Benchmark
+	some := false
 	for _, runs := range [][]baseline.RunInfo{base, head} {
 		for _, info := range runs {
-			if len(info.Benchmarks) == 0 {
-				return nil, nil
-			}
+			some = some || len(info.Benchmarks) > 0
 			var output []suite.Benchmark
 			for _, b := range info.Benchmarks {
 				output = append(output, suite.Benchmark{Name: b.Name, N: b.Iterations, NsPerOp: b.NsPerOp})
 			}
 			outputs = append(outputs, output)
 		}
+	}
+	if !some {
+		return nil, nil
 	}
 	return suite.WorkOf(outputs, len(base))
 }
