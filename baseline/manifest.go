@@ -78,13 +78,15 @@ type Accounting struct {
 	SystemSeconds  float64 `json:"system_seconds"`
 	SampledSeconds float64 `json:"sampled_seconds"` // target samples times the sampling period
 
-	Samples       uint64            `json:"samples"`                // of the whole system, in the profile
-	TargetSamples uint64            `json:"target_samples"`         // of the target, in the profile
-	Lost          uint64            `json:"lost"`                   // taken but not in the profile
-	Complete      uint64            `json:"complete"`               // target samples unwound to the outermost frame
-	Truncated     map[string]uint64 `json:"truncated,omitempty"`    // target samples by the reason the unwinder stopped early
-	Unsymbolized  uint64            `json:"unsymbolized,omitempty"` // target samples whose leaf has no name
-	Unreadable    map[string]uint64 `json:"unreadable,omitempty"`   // mapped files without unwind tables, by reason
+	Samples       uint64 `json:"samples"`        // of the whole system, in the profile
+	TargetSamples uint64 `json:"target_samples"` // of the target, in the profile
+	Lost          uint64 `json:"lost"`           // taken but not in the profile
+	Complete      uint64 `json:"complete"`       // target samples unwound to the outermost frame
+	// CompletedLater counts those of Complete that were unwound from a copy of their stack.
+	CompletedLater uint64            `json:"completed_later,omitempty"`
+	Truncated      map[string]uint64 `json:"truncated,omitempty"`    // target samples by the reason the unwinder stopped early
+	Unsymbolized   uint64            `json:"unsymbolized,omitempty"` // target samples whose leaf has no name
+	Unreadable     map[string]uint64 `json:"unreadable,omitempty"`   // mapped files without unwind tables, by reason
 	// OutstandingThreads counts ended threads whose final CPU time had not been reported in time; their
 	// CPU is missing from CPUSeconds.
 	OutstandingThreads uint64 `json:"outstanding_threads,omitempty"`
