@@ -6,7 +6,7 @@ LINT := $(BIN)/golangci-lint
 STATICCHECK := $(BIN)/staticcheck
 
 .DEFAULT_GOAL := build
-.PHONY: build test lint generate bench bench-cost fmt clean
+.PHONY: build test test-kernels lint generate bench bench-cost fmt clean
 
 build: ## the command, into ./tollgate
 	CGO_ENABLED=0 $(GO) build -trimpath -o tollgate ./cmd/tollgate
@@ -14,6 +14,10 @@ build: ## the command, into ./tollgate
 test: ## all tests, after installing what they need where that is possible
 	scripts/setup.sh
 	scripts/test.sh
+
+test-kernels: ## Debian's kernel for amd64 and arm64 in QEMU; needs qemu, cpio and a cross compiler
+	scripts/test-kernel.sh amd64
+	scripts/test-kernel.sh arm64
 
 lint: $(LINT) $(STATICCHECK) ## vet, staticcheck and golangci-lint
 	$(GO) vet ./...

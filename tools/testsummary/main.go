@@ -205,10 +205,9 @@ func (s *summary) finish(required []test) bool {
 	if !good {
 		verdict = "FAIL"
 	}
-	fmt.Fprintf(s.out, "%s: %d passed, %d failed, %d skipped", verdict, counts["pass"], counts["fail"], counts["skip"])
 	if len(required) > 0 {
-		fmt.Fprintf(s.out, ", %d of %d privileged tests ran", len(required)-missing, len(required))
+		fmt.Fprintf(s.out, "privileged: %d of %d tests ran\n", len(required)-missing, len(required))
 	}
-	fmt.Fprintln(s.out)
+	fmt.Fprintf(s.out, "%s: %d passed, %d failed, %d skipped\n", verdict, counts["pass"], counts["fail"], counts["skip"])
 	return good
 }

@@ -60,9 +60,9 @@ func TestSummary(t *testing.T) {
 		{"shows a failure", [][]event{passing("TestA"), failing("TestB", "want 1"), {{Action: "fail", Package: pkg}}}, "", 1,
 			[]string{"want 1", "FAIL: 1 passed, 1 failed, 0 skipped\n"}},
 		{"required test ran", [][]event{passing("TestRoot"), packagePassed}, must, 0,
-			[]string{"ok: 1 passed, 0 failed, 0 skipped, 1 of 1 privileged tests ran\n"}},
+			[]string{"privileged: 1 of 1 tests ran\nok: 1 passed, 0 failed, 0 skipped\n"}},
 		{"required test skipped", [][]event{passing("TestA"), skipped("TestRoot", "needs root"), packagePassed}, must, 1,
-			[]string{"did not run: capture TestRoot\n", "FAIL: 1 passed, 0 failed, 1 skipped, 0 of 1 privileged tests ran\n"}},
+			[]string{"did not run: capture TestRoot\n", "privileged: 0 of 1 tests ran\nFAIL: 1 passed, 0 failed, 1 skipped\n"}},
 		{"required test is gone", [][]event{passing("TestA"), packagePassed}, must, 1,
 			[]string{"did not run: capture TestRoot\n"}},
 		{"does not build", [][]event{passing("TestA"), {
