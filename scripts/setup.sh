@@ -20,9 +20,9 @@ for arg in "$@"; do
 	esac
 done
 
-# command:package, as the tests look the commands up. g++ brings the headers of
-# libc, which gcc only recommends.
-needs=(clang-14:clang-14 llvm-strip-14:llvm-14)
+# command:package, as the tests look the commands up, or file:package. g++ brings
+# the headers of libc, which gcc only recommends.
+needs=(clang-14:clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev)
 if [[ $what == test ]]; then
 	needs+=(llvm-symbolizer-14:llvm-14 gcc:gcc g++:g++ readelf:binutils git:git)
 fi
@@ -35,7 +35,7 @@ fi
 missing_packages() {
 	local need
 	for need in "${needs[@]}"; do
-		command -v "${need%%:*}" >/dev/null || echo "${need##*:}"
+		command -v "${need%%:*}" >/dev/null || [[ -e ${need%%:*} ]] || echo "${need##*:}"
 	done | sort -u
 }
 
