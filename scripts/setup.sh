@@ -24,7 +24,12 @@ done
 # the headers of libc, which gcc only recommends.
 needs=(clang-14:clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev)
 if [[ $what == test ]]; then
-	needs+=(llvm-symbolizer-14:llvm-14 gcc:gcc g++:g++ readelf:binutils git:git)
+	needs+=(
+		llvm-symbolizer-14:llvm-14 gcc:gcc g++:g++ readelf:binutils git:git dwz:dwz
+		aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
+		/usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross
+		/usr/aarch64-linux-gnu/lib/libstdc++.so.6:libstdc++6-arm64-cross
+	)
 fi
 
 if ! command -v go >/dev/null; then
