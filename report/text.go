@@ -209,20 +209,30 @@ func (t *text) section(title string, holds func(diff.Finding) bool) {
 	}
 }
 
-// note is what is said below a finding: why it is judged as it is, and whether the change touches it.
+// note is what is said below a finding: why it is judged as it is, the call that explains it, and
+// whether the change touches it.
 func (t *text) note(f diff.Finding) string {
-	if !t.meta.Touched || f.Function == "" || f.Severity == diff.Informs {
-		return oneLine(f.Text)
+	var parts []string
+	if f.Text != "" {
+		parts = append(parts, f.Text)
 	}
-	touched := "the change does not touch it"
-	if f.Touched {
-		touched = "the change touches it"
+	if f.Severity != diff.Informs {
+		if f.Through != nil {
+			parts = append(parts, fmt.Sprintf("%.0f %% of the growth is below %s", 100*min(f.Through.Coverage, 1), shorten(inert(f.Through.Function), callerWidth)))
+		}
+		if t.meta.Touched && f.Function != "" {
+			touched := "the change does not touch it"
+			if f.Touched {
+				touched = "the change touches it"
+			}
+			parts = append(parts, touched)
+		}
 	}
-	if f.Text == "" {
-		return touched
-	}
-	return oneLine(f.Text + "; " + touched)
+	return oneLine(strings.Join(parts, "; "))
 }
+
+// callerWidth is how much of a caller's name is shown in a note.
+const callerWidth = 60
 
 // maxRows is how many findings of a kind are listed; the JSON report has all. Of two programs that
 // have nothing in common a few say enough.

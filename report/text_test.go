@@ -200,6 +200,15 @@ func TestFindingsSayWhetherTheChangeTouchesThem(t *testing.T) {
 	}
 }
 
+func TestFindingsNameTheCallThatExplainsThem(t *testing.T) {
+	r, m := failing(), exampleMeta()
+	r.Findings[0].Through = &diff.Caller{Function: "main.\x1b[31mload", Coverage: 1.04}
+	text := render(t, r, m, TextOptions{})
+	if want := regexp.MustCompile(`(?m)^    100 % of the growth is below main\.\S*load$`); !want.MatchString(text) || strings.Contains(text, "\x1b") {
+		t.Errorf("no match for %s in\n%q", want, text)
+	}
+}
+
 func TestCPUSecondsOfAUnitAreCalledSo(t *testing.T) {
 	m := exampleMeta()
 	if text := render(t, failing(), m, TextOptions{}); !strings.Contains(text, " CPU-s each, CV") {
