@@ -77,9 +77,6 @@ const (
 	sourceNone   = ""
 )
 
-// ErrClosed reports the use of a closed Binary.
-var ErrClosed = errors.New("binary is closed")
-
 // Open opens the ELF file at path. The caller must Close the Binary.
 func Open(path string, options Options) (*Binary, error) {
 	file, err := safeelf.Open(path)

@@ -215,30 +215,8 @@ func (o *calibrateOptions) measure(ctx context.Context, p *progress) (*baseline.
 		return nil, err
 	}
 	defer b.close()
-	if err := b.build(ctx, o.work); err != nil {
-		return nil, err
-	}
-	header, err := b.header(ctx, o.work)
-	if err != nil {
-		return nil, err
-	}
 	p.note("calibrating with %s: %d runs of %s", plural(o.runs, "pair"), all.runs, o.work)
-	store := &recorder{recording: &baseline.Recording{Source: "these runs", Manifest: header}, progress: p}
-	if o.output != "" {
-		if err := store.create(o.output); err != nil {
-			return nil, err
-		}
-	}
-	_, err = b.series(ctx, o.work, store.add)
-	var failed *commandFailure
-	if errors.As(err, &failed) {
-		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, o.work, failed.run.why(o.timeout)),
-			"a calibration needs a command that succeeds; try it alone first")
-	}
-	if keepErr := store.finish(err, ""); err == nil {
-		err = keepErr
-	}
-	return store.recording, err
+	return b.take(ctx, o.work, o.output, "these runs", "a calibration")
 }
 
 // study judges the runs in all ways.

@@ -189,29 +189,7 @@ func (o *checkOptions) measure(ctx context.Context, a *app, p *progress) (*basel
 		return nil, err
 	}
 	defer b.close()
-	if err := b.build(ctx, o.work); err != nil {
-		return nil, err
-	}
-	header, err := b.header(ctx, o.work)
-	if err != nil {
-		return nil, err
-	}
-	store := &recorder{recording: &baseline.Recording{Source: "this run", Manifest: header}, progress: p}
-	if o.output != "" {
-		if err := store.create(o.output); err != nil {
-			return nil, err
-		}
-	}
-	_, err = b.series(ctx, o.work, store.add)
-	var failed *commandFailure
-	if errors.As(err, &failed) {
-		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, o.work, failed.run.why(o.timeout)),
-			"a check needs a command that succeeds; try it alone first")
-	}
-	if keepErr := store.finish(err, ""); err == nil {
-		err = keepErr
-	}
-	return store.recording, err
+	return b.take(ctx, o.work, o.output, "this run", "a check")
 }
 
 // meta adds how to get this result again, and how to live with it.

@@ -2,8 +2,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/tollgate-dev/tollgate/baseline"
 )
+
+// take builds the workload and takes a series of it into memory, and into the directory output unless
+// that is "". The recording is called source in reports, and purpose, such as "a check", in errors. Runs
+// that completed are kept on disk whatever ends the series.
+func (b *bench) take(ctx context.Context, w workload, output, source, purpose string) (*baseline.Recording, error) {
+	if err := b.build(ctx, w); err != nil {
+		return nil, err
+	}
+	header, err := b.header(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	store := &recorder{recording: &baseline.Recording{Source: source, Manifest: header}, progress: b.progress}
+	if output != "" {
+		if err := store.create(output); err != nil {
+			return nil, err
+		}
+	}
+	_, err = b.series(ctx, w, store.add)
+	var failed *commandFailure
+	if errors.As(err, &failed) {
+		err = fail(exitCommand, fmt.Errorf("%s of %s failed: %s", failed.what, w, failed.run.why(b.options.timeout)),
+			purpose+" needs a command that succeeds; try it alone first")
+	}
+	if keepErr := store.finish(err, ""); err == nil {
+		err = keepErr
+	}
+	return store.recording, err
+}
 
 // series runs the workload as often as the options say and hands every completed run to add. It ends with
 // the first run that fails (*commandFailure) or is interrupted (errInterrupted), and then returns that
