@@ -226,7 +226,8 @@ func TestMappingsComeBeforeTheirSamples(t *testing.T) {
 		ordered = ordered && (now == 0 || now >= last)
 		last = max(last, now)
 	}
-	drainUntil(t, s, handle, func() bool { return samples >= 5 && freed(t, s, run)() })
+	over := freed(t, s, run)
+	drainUntil(t, s, handle, func() bool { return samples >= 5 && over() })
 	if !ordered {
 		t.Error("records are not in the order of time")
 	}
